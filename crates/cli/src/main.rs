@@ -1,0 +1,2 @@
+//! ccmux
+fn main() {}

@@ -1,0 +1,115 @@
+//! What happened, in order.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ending::Ending;
+use crate::ids::{PaneId, SessionId};
+use crate::name::Name;
+use crate::time::Timestamp;
+
+/// One entry of the event stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the stream: grows by one, is never reused, survives every restart.
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// The kinds of events, as participles: each is a fact that can no longer fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    /// A daemon finished its recovery.
+    DaemonStarted {
+        /// Its process.
+        pid: u32,
+        /// Panes that were found alive.
+        adopted: usize,
+    },
+    /// A session was made.
+    SessionCreated {
+        /// The session.
+        session: SessionId,
+        /// Its name.
+        name: Name,
+    },
+    /// A session is gone; its directory is in the trash.
+    SessionClosed {
+        /// The session.
+        session: SessionId,
+    },
+    /// A pane's process was started.
+    PaneCreated {
+        /// Its session.
+        session: SessionId,
+        /// The pane.
+        pane: PaneId,
+        /// Its name.
+        name: Name,
+    },
+    /// A pane has another name.
+    PaneRenamed {
+        /// The pane.
+        pane: PaneId,
+        /// The new name.
+        name: Name,
+    },
+    /// A session has another name.
+    SessionRenamed {
+        /// The session.
+        session: SessionId,
+        /// The new name.
+        name: Name,
+    },
+    /// A pane's process has ended.
+    PaneExited {
+        /// The pane.
+        pane: PaneId,
+        /// How.
+        ending: Ending,
+    },
+    /// A pane's keeper died without a record; its remaining processes were ended.
+    PaneLost {
+        /// The pane.
+        pane: PaneId,
+        /// Processes of the pane that were still there and were killed.
+        killed: usize,
+    },
+    /// A pane is gone; its directory is in the trash.
+    PaneClosed {
+        /// The pane.
+        pane: PaneId,
+    },
+    /// Something on disk could not be read and was set aside.
+    Quarantined {
+        /// The damaged file, where it was.
+        path: String,
+        /// Where it is now.
+        kept_as: String,
+        /// What was wrong with it.
+        why: String,
+    },
+}
+
+impl Happening {
+    /// The pane it is about, where it is about one.
+    #[must_use]
+    pub fn pane(&self) -> Option<PaneId> {
+        match self {
+            Self::PaneCreated { pane, .. }
+            | Self::PaneRenamed { pane, .. }
+            | Self::PaneExited { pane, .. }
+            | Self::PaneLost { pane, .. }
+            | Self::PaneClosed { pane } => Some(*pane),
+            Self::DaemonStarted { .. }
+            | Self::SessionCreated { .. }
+            | Self::SessionClosed { .. }
+            | Self::SessionRenamed { .. }
+            | Self::Quarantined { .. } => None,
+        }
+    }
+}

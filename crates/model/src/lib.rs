@@ -1,0 +1,29 @@
+//! The vocabulary of ccmux, as values.
+//!
+//! Sessions hold panes, and every pane is one terminal running one command. This crate says what
+//! those words mean and which changes are legal. It opens no file, reads no clock and no
+//! environment, and knows no runtime, so everything here can be tested by calling it.
+
+pub mod ending;
+pub mod environment;
+pub mod event;
+pub mod ids;
+pub mod key;
+pub mod launch;
+pub mod lifecycle;
+pub mod name;
+pub mod process;
+pub mod resolve;
+pub mod session;
+pub mod size;
+pub mod time;
+
+pub use ending::{Ending, EndingReason};
+pub use ids::{PaneId, SessionId};
+pub use launch::{LaunchRecord, LaunchRequest};
+pub use lifecycle::PaneState;
+pub use name::Name;
+pub use process::ProcessIdentity;
+pub use session::{SessionMode, SessionRecord};
+pub use size::Size;
+pub use time::Timestamp;

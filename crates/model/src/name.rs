@@ -1,0 +1,156 @@
+//! Names that people give to sessions and panes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A display name: an alias for people, never an identity.
+///
+/// # Invariant
+///
+/// 1 to 64 characters of `[A-Za-z0-9._-]`, the first one a letter or a digit, and not the spelling
+/// of an id. A name is therefore never an option, a path or a control sequence, and a command that
+/// takes "a name or an id" can always tell which one it was given.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(String);
+
+/// Why a text is not a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Nothing to call it by, or more than a line of a listing can carry.
+    #[error("a name has 1 to 64 characters, this one has {0}")]
+    Length(usize),
+    /// A character that could change the meaning of a line, a path or a command.
+    #[error("a name may not contain {found:?} (at position {at})")]
+    Character {
+        /// The first offending character.
+        found: char,
+        /// Its position, counted in characters.
+        at: usize,
+    },
+    /// It would hide the thing that really has this id.
+    #[error("{0:?} is the spelling of an id and cannot be a name")]
+    LooksLikeId(String),
+}
+
+impl Name {
+    /// The most characters a name may have.
+    pub const MAX: usize = 64;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A legal name as close to `text` as possible, for names taken from a program or a file.
+    #[must_use]
+    pub fn near(text: &str) -> Self {
+        let legal: String = text
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c))
+            .skip_while(|c| !c.is_ascii_alphanumeric())
+            .take(Self::MAX)
+            .collect();
+        legal.parse().unwrap_or_else(|_| Self("pane".to_owned()))
+    }
+
+    /// The first of `self`, `self-2`, `self-3` … that is not `taken`.
+    #[must_use]
+    pub fn free(&self, taken: impl Fn(&Self) -> bool) -> Self {
+        if !taken(self) {
+            return self.clone();
+        }
+        (2_u64..)
+            .map(|n| {
+                let suffix = format!("-{n}");
+                let keep = self.0.len().min(Self::MAX - suffix.len());
+                Self(format!("{}{suffix}", &self.0[..keep]))
+            })
+            .find(|name| !taken(name))
+            .expect("fewer names are taken than there are numbers")
+    }
+}
+
+impl FromStr for Name {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let length = text.chars().count();
+        if !(1..=Self::MAX).contains(&length) {
+            return Err(InvalidName::Length(length));
+        }
+        let legal = |at: usize, c: char| {
+            c.is_ascii_alphanumeric() || (at > 0 && matches!(c, '.' | '_' | '-'))
+        };
+        if let Some((at, found)) = text.chars().enumerate().find(|&(at, c)| !legal(at, c)) {
+            return Err(InvalidName::Character { found, at });
+        }
+        if uuid::Uuid::try_parse(text).is_ok() {
+            return Err(InvalidName::LooksLikeId(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_be_read_as_something_else_are_refused() {
+        let id = "550e8400-e29b-41d4-a716-446655440000";
+        let cases = [
+            ("dev1", None),
+            ("a.b_c-d", None),
+            ("", Some(InvalidName::Length(0))),
+            ("-rf", Some(InvalidName::Character { found: '-', at: 0 })),
+            ("..", Some(InvalidName::Character { found: '.', at: 0 })),
+            ("a/b", Some(InvalidName::Character { found: '/', at: 1 })),
+            ("a\u{1b}[2J", Some(InvalidName::Character { found: '\u{1b}', at: 1 })),
+            ("é", Some(InvalidName::Character { found: 'é', at: 0 })),
+            (id, Some(InvalidName::LooksLikeId(id.to_owned()))),
+        ];
+        for (text, refused) in cases {
+            assert_eq!(text.parse::<Name>().err(), refused, "input: {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_taken_name_gets_the_next_free_number() {
+        let taken = ["bash", "bash-2"].map(|text| text.parse::<Name>().unwrap());
+
+        let free = taken[0].free(|name| taken.contains(name));
+
+        assert_eq!(free.as_str(), "bash-3");
+    }
+
+    #[test]
+    fn a_name_is_found_for_any_program() {
+        assert_eq!(Name::near("[").as_str(), "pane");
+        assert_eq!(Name::near("my agent!").as_str(), "myagent");
+        assert_eq!(Name::near(&"x".repeat(200)).as_str().len(), Name::MAX);
+    }
+}
