@@ -43,8 +43,19 @@ impl Pane {
                 self.let_go(at, DetachReason::Asked);
                 Ok(())
             }
-            other => {
-                self.clients[at].refuse(format!("a keeper takes no {other:?} frames"));
+            Kind::Hello
+            | Kind::Welcome
+            | Kind::Refused
+            | Kind::Reply
+            | Kind::Event
+            | Kind::Attached
+            | Kind::Snapshot
+            | Kind::Output
+            | Kind::Paint
+            | Kind::Resized
+            | Kind::Ended
+            | Kind::Detached => {
+                self.clients[at].refuse(format!("a keeper takes no {:?} frames", frame.kind));
                 Ok(())
             }
         };
