@@ -1,0 +1,2 @@
+//! Measures ccmux beside tmux.
+fn main() {}
