@@ -235,8 +235,9 @@ impl Home {
         wait_until("everything has left", LEAVING, || self.processes().is_empty());
     }
 
-    /// Kills what is left. In rounds, because what is killed may just be starting something.
-    fn kill_everything(&self) {
+    /// Kills every process of this home with -9. In rounds, because what is killed may just be
+    /// starting something.
+    pub fn kill_everything(&self) {
         let nothing_left = || {
             for process in self.processes().into_iter().filter_map(process::identity) {
                 process::signal(&process, Signal::KILL);

@@ -153,8 +153,8 @@ fn a_deaf_agent_outlives_its_window() {
     screen.wait_for("answer: still here");
     screen.hang_up();
 
+    wait_until("only the agent is left", DEADLINE, || home.processes() == [program.pid]);
     assert!(process::is_alive(&program));
-    assert_eq!(home.processes(), [program.pid]);
 }
 
 #[test]
