@@ -1,0 +1,123 @@
+//! Attaching the user's terminal to a pane.
+//!
+//! The client asks the daemon only where the keeper is. Then it hands its terminal over to the
+//! keeper, which reads keys and paints without the client in between, and watches over it: news of
+//! its size go to the keeper, and however the attachment ends (by key, with the pane, with the
+//! keeper's death, by a signal or by a panic of ours), the terminal is put back as it was.
+
+mod outer;
+mod signals;
+mod terminal;
+mod watch;
+
+use std::path::Path;
+
+use model::{Name, PaneId};
+use protocol::client::{ClientError, Connection};
+use protocol::pane::{SOCKET, View};
+use protocol::{ErrorBody, ErrorCode};
+
+use crate::context::Context;
+use crate::failure::{Failure, usage};
+use signals::Signals;
+use terminal::Restore;
+pub(crate) use terminal::Terminal;
+use watch::{Outcome, Watch};
+
+/// The pane that is meant.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    /// Its id.
+    pub(crate) pane: PaneId,
+    /// Its name.
+    pub(crate) name: &'a Name,
+    /// Its directory, in which the keeper listens.
+    pub(crate) dir: &'a Path,
+}
+
+/// The terminal to attach.
+///
+/// # Errors
+///
+/// A usage error if there is none.
+pub(crate) fn needs_terminal() -> Result<Terminal, ErrorBody> {
+    Terminal::of_this_process().ok_or_else(|| {
+        usage("attach needs a terminal on standard input and output")
+            .hint("`ccmux read ID` prints what a pane shows, `ccmux send ID` types into it")
+    })
+}
+
+/// Attaches `terminal` to `target` until either is gone or the user has had enough.
+///
+/// # Errors
+///
+/// Why it cannot, or the signal that ended it.
+pub(crate) fn attach(
+    context: &Context,
+    terminal: &Terminal,
+    target: &Target<'_>,
+    read_only: bool,
+) -> Result<(), Failure> {
+    refuse_itself(context.env.pane(), target)?;
+    let keeper = Connection::open(target.dir, SOCKET).map_err(|error| no_keeper(target, error))?;
+    let passes = terminal.to_pass().is_some() && !context.env.wants_relay();
+    let view = if passes { View::Terminal } else { View::Relay };
+    let outcome = watch(&keeper, terminal, view, read_only)?;
+    let name = target.name;
+    let (line, result) = match outcome {
+        Outcome::Detached => (format!("[detached from {name}]"), Ok(())),
+        Outcome::Ended(ending) => (format!("[{name} {ending}]"), Ok(())),
+        Outcome::KeeperGone => {
+            (format!("[{name}: the keeper is gone]"), Err(Failure::Told(ErrorCode::Failed)))
+        }
+        // Whoever sent it may have taken the terminal away as well.
+        Outcome::Signal(signal) => return Err(Failure::Signal(signal)),
+    };
+    if !context.out.json {
+        context.out.text(&format!("{line}\n"))?;
+    }
+    result
+}
+
+/// Hands the terminal over and watches. It is as it was when this returns.
+fn watch(
+    keeper: &Connection,
+    terminal: &Terminal,
+    view: View,
+    read_only: bool,
+) -> Result<Outcome, Failure> {
+    let failed = |error| Failure::io("attach the terminal", &error);
+    // Before anything that has to be undone, and before the size is read.
+    let signals = Signals::new().map_err(failed)?;
+    let restore = Restore::later(terminal).map_err(failed)?;
+    restore.also_on_panic();
+    if view == View::Relay {
+        terminal.make_raw().map_err(failed)?;
+        terminal.paint(&outer::enter()).map_err(failed)?;
+    }
+    let watch =
+        Watch::attach(keeper.stream(), terminal, &signals, view, read_only).map_err(failed)?;
+    let outcome = watch.run();
+    drop(restore);
+    Ok(outcome?)
+}
+
+/// A pane that shows itself paints what it paints, for ever.
+fn refuse_itself(own: Option<&str>, target: &Target<'_>) -> Result<(), ErrorBody> {
+    if own != Some(target.pane.to_string().as_str()) {
+        return Ok(());
+    }
+    let message = format!("this terminal is {} itself and cannot be attached to it", target.name);
+    Err(ErrorBody::new(ErrorCode::Conflict, message)
+        .hint("name another pane, or run this outside of ccmux"))
+}
+
+fn no_keeper(target: &Target<'_>, error: ClientError) -> ErrorBody {
+    let why = error.into_body().message;
+    let message = format!("cannot attach to {}: its keeper does not answer: {why}", target.name);
+    ErrorBody::new(ErrorCode::Failed, message)
+        .hint(format!("`ccmux show {}` tells what became of it", target.pane.short()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! `ccmux ls`: list sessions and panes.
+
+use protocol::control::{Request, Response};
+
+use crate::connect::Link;
+use crate::context::Context;
+use crate::describe;
+use crate::failure::{Failure, unexpected};
+
+pub(super) fn run(context: &Context) -> Result<(), Failure> {
+    let response = Link::new(context).ask_again(|| Request::List)?;
+    let Response::Sessions(listing) = response else { return Err(unexpected(&response).into()) };
+    context.out.answer(&listing, describe::listing)?;
+    for problem in &listing.problems {
+        context.out.warn(problem);
+    }
+    Ok(())
+}
