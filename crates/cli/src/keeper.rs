@@ -3,15 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Is a keeper, until its pane has ended. To be connected:
-///
-/// ```ignore
-/// if let Some(dir) = hooks {
-///     ::keeper::hooks::enable(dir);
-/// }
-/// ::keeper::run()
-/// ```
+/// Is a keeper, until its pane has ended.
 pub(crate) fn run(hooks: Option<&Path>) -> ExitCode {
-    let _unused = hooks;
-    ExitCode::FAILURE
+    if let Some(dir) = hooks {
+        ::keeper::hooks::enable(dir);
+    }
+    ::keeper::run()
 }

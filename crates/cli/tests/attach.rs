@@ -128,7 +128,9 @@ fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
     let large = home.ccmux(&["attach", "work"]).screen(size(100, 40));
     large.wait_for("ready>");
     let pane_size = |expected: &str| {
-        wait_until(expected, DEADLINE, || home.show("work")["live"]["size"].to_string() == expected);
+        wait_until(expected, DEADLINE, || {
+            home.show("work")["live"]["size"].to_string() == expected
+        });
     };
     pane_size(r#"{"cols":100,"rows":40}"#);
 
@@ -214,7 +216,9 @@ fn a_client_that_does_not_read_slows_nobody() {
     wait_until("it is attached", DEADLINE, || home.show("work")["live"]["clients"] == 1);
     let good = attach(&home, "work");
 
-    good.send("i=0; while [ $i -lt 20000 ]; do echo line-$i; i=$((i+1)); done; echo all-$((1+1))\r");
+    good.send(
+        "i=0; while [ $i -lt 20000 ]; do echo line-$i; i=$((i+1)); done; echo all-$((1+1))\r",
+    );
 
     good.wait_for("all-2");
     deaf.hang_up();

@@ -57,11 +57,22 @@ fn the_environment_is_the_clients_by_the_list_and_never_the_daemons() {
     let home = Home::new(CCMUX);
     home.ccmux(&["daemon", "start"]).env("LANG", "daemon").env("EDITOR", "daemon").ok();
 
-    home.ccmux(&["new", "-d", "-n", "work", "--env", "MINE=1", "--", "sh", "-c", "env; sleep 1000"])
-        .env("LANG", "client")
-        .env("TMUX", "outer")
-        .env("CLAUDECODE", "1")
-        .ok();
+    home.ccmux(&[
+        "new",
+        "-d",
+        "-n",
+        "work",
+        "--env",
+        "MINE=1",
+        "--",
+        "sh",
+        "-c",
+        "env; sleep 1000",
+    ])
+    .env("LANG", "client")
+    .env("TMUX", "outer")
+    .env("CLAUDECODE", "1")
+    .ok();
     home.ccmux(&["wait", "work", "--for", "text=TERM_PROGRAM=ccmux", "--timeout", "20"]).ok();
 
     let log = home.ccmux(&["read", "work", "--log"]).ok();
@@ -102,7 +113,10 @@ fn screen_lines_and_log_of_a_pane_can_be_read_after_its_end() {
     let piece = home.ccmux(&["read", "short", "--log", "--from", "7", "--json"]).json();
     assert!(piece["text"].as_str().unwrap().starts_with("row-2\r\n"), "{piece}");
     let shown = home.show("short");
-    assert_eq!((shown["state"].as_str(), shown["ending"]["code"].as_i64()), (Some("exited"), Some(4)));
+    assert_eq!(
+        (shown["state"].as_str(), shown["ending"]["code"].as_i64()),
+        (Some("exited"), Some(4))
+    );
 }
 
 #[test]
@@ -135,7 +149,8 @@ fn received(pane: &Path) -> String {
 #[test]
 fn panes_are_found_by_name_id_and_beginning_and_never_guessed() {
     let home = Home::new(CCMUX);
-    let one = home.ccmux(&["new", "-d", "--json", "--session", "a", "-n", "dev", "--", "sh"]).json();
+    let one =
+        home.ccmux(&["new", "-d", "--json", "--session", "a", "-n", "dev", "--", "sh"]).json();
     home.ccmux(&["new", "-d", "--session", "b", "-n", "dev", "--", "sh"]).ok();
     let id = one["pane"]["id"].as_str().unwrap().to_owned();
 
@@ -153,7 +168,8 @@ fn panes_are_found_by_name_id_and_beginning_and_never_guessed() {
 #[test]
 fn a_pane_or_session_gets_another_name_and_keeps_it() {
     let home = Home::new(CCMUX);
-    let made = home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "old", "--", "sh"]).json();
+    let made =
+        home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "old", "--", "sh"]).json();
 
     home.ccmux(&["rename", "old", "new"]).ok();
     home.ccmux(&["rename", "s", "t"]).ok();
@@ -172,7 +188,10 @@ fn a_command_that_cannot_be_started_says_why_and_leaves_nothing() {
     let nowhere = home.ccmux(&["new", "-d", "--cwd", "/no/such/dir", "--", "sh"]).fails_with(2);
     home.ccmux(&["new", "-d", "--size", "1x1", "--", "sh"]).fails_with(2);
 
-    assert!(missing.contains("no-such-program") && missing.contains("no such program"), "{missing}");
+    assert!(
+        missing.contains("no-such-program") && missing.contains("no such program"),
+        "{missing}"
+    );
     assert!(nowhere.contains("/no/such/dir"), "{nowhere}");
     assert_eq!(home.ccmux(&["ls", "--json"]).json()["sessions"].as_array().unwrap().len(), 0);
     let sessions = fs::read_dir(home.state_root().join("sessions")).unwrap();

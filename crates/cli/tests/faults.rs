@@ -97,8 +97,7 @@ fn a_home_longer_than_any_socket_address_works() {
     home.start_pane("work", &["sh"]);
     home.ccmux(&["send", "work", "echo far-$((1+1))", "--enter"]).ok();
     home.ccmux(&["wait", "work", "--for", "text=far-2", "--timeout", "20"]).ok();
-    let screen =
-        home.ccmux(&["attach", "work"]).screen(model::Size::new(80, 24).unwrap());
+    let screen = home.ccmux(&["attach", "work"]).screen(model::Size::new(80, 24).unwrap());
     screen.wait_for("far-2");
 }
 
@@ -110,7 +109,8 @@ fn overwrite(path: &Path, bytes: &[u8]) {
 #[test]
 fn a_damaged_database_is_kept_and_rebuilt_from_the_directories() {
     let home = Home::new(CCMUX);
-    let made = home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "work", "--", "sh"]).json();
+    let made =
+        home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "work", "--", "sh"]).json();
     let ended = home.start_pane("ended", &["sh", "-c", "exit 5"].map(|word| word));
     home.ccmux(&["wait", &ended.id, "--for", "exit", "--timeout", "20"]).ok();
     home.kill_daemon();

@@ -66,8 +66,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
     let agent = home.fake_agent();
     let agent = agent.to_str().unwrap();
     let command = [agent, "--lines", "endless", "--interval-us", "5000", "--prompt", "> "];
-    let panes: Vec<Pane> =
-        (0..8).map(|n| home.start_pane(&format!("pane{n}"), &command)).collect();
+    let panes: Vec<Pane> = (0..8).map(|n| home.start_pane(&format!("pane{n}"), &command)).collect();
     home.start_pane("spare", &["sleep", "1000"]);
     let keepers: Vec<_> = panes.iter().map(Pane::keeper).collect();
     let home = Arc::new(home);
@@ -184,9 +183,7 @@ fn every_acknowledged_input_arrived_once(panes: &[Pane], acknowledged: &[(String
             answers = acknowledged
                 .iter()
                 .filter(|(id, _)| *id == pane.id)
-                .map(|(_, token)| {
-                    (token.clone(), log.matches(&format!("answer: {token}")).count())
-                })
+                .map(|(_, token)| (token.clone(), log.matches(&format!("answer: {token}")).count()))
                 .collect();
             answers.values().all(|count| *count > 0)
         };
@@ -216,9 +213,9 @@ fn nothing_runs_that_is_not_listed(home: &Home) {
             .collect();
         home.processes().into_iter().all(|pid| {
             let parent = process::stat(pid).map_or(0, |stat| stat.parent);
-            let is_keeper = known.iter().any(|head| {
-                process::stat(*head).is_some_and(|stat| stat.parent == pid)
-            });
+            let is_keeper = known
+                .iter()
+                .any(|head| process::stat(*head).is_some_and(|stat| stat.parent == pid));
             known.contains(&pid) || known.contains(&parent) || is_keeper
         })
     });

@@ -32,10 +32,8 @@ fn deaf_pane(home: &Home, name: &str, daemons: usize) -> (Pane, Vec<ProcessIdent
     let mut found = Vec::new();
     wait_until("the daemons have said who they are", DEADLINE, || {
         let text = fs::read_to_string(&pids).unwrap_or_default();
-        found = text
-            .lines()
-            .filter_map(|line| process::identity(line.trim().parse().ok()?))
-            .collect();
+        found =
+            text.lines().filter_map(|line| process::identity(line.trim().parse().ok()?)).collect();
         found.len() == daemons
     });
     (pane, found)
@@ -101,10 +99,8 @@ fn heavy_two_hundred_deaf_panes_are_gone_within_grace_and_a_second() {
     }
     assert_eq!(everyone.len(), PANES * 3);
     let names: Vec<String> = (0..PANES).map(|at| format!("deaf{at}")).collect();
-    let words: Vec<&str> = ["close", "--grace", "5"]
-        .into_iter()
-        .chain(names.iter().map(String::as_str))
-        .collect();
+    let words: Vec<&str> =
+        ["close", "--grace", "5"].into_iter().chain(names.iter().map(String::as_str)).collect();
 
     let began = Instant::now();
     home.ccmux(&words).ok();

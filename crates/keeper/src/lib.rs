@@ -22,4 +22,5 @@ mod start;
 mod tree;
 mod typing;
 
+pub use host::hooks;
 pub use start::run;
