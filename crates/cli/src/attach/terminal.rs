@@ -32,7 +32,7 @@ impl Terminal {
     }
 
     /// The terminal behind these descriptors.
-    fn of(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Option<Self> {
+    pub(super) fn of(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Option<Self> {
         if !input.is_terminal() || !output.is_terminal() {
             return None;
         }
