@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use model::{Ending, EndingReason, Size, Timestamp};
+use model::{EndingReason, Size, Timestamp};
 use protocol::pane::{Attach, DetachReason, Detached, Reply};
 use protocol::{Decoder, Frame, Kind};
 use rustix::fs::{OFlags, fstat};
@@ -80,14 +80,12 @@ fn the_terminal_itself_goes_to_the_keeper_with_the_first_frame() {
         RecvFlags::CMSG_CLOEXEC,
     )
     .unwrap();
-    let passed: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let mut passed: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            passed.extend(descriptors);
+        }
+    }
     assert_eq!(passed.len(), 1);
     let device = |descriptor: &OwnedFd| fstat(descriptor).unwrap().st_rdev;
     assert_eq!(device(&passed[0]), device(&scene.program));
