@@ -19,8 +19,11 @@ use crate::start::{Started, start};
 /// second, a crowded machine some.
 const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pause before looking again for a daemon that another client is starting.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The first pause before looking again for a daemon that another client is starting. Each one is
+/// twice as long, up to [`LONGEST_PAUSE`]: twenty clients that wait should not keep the daemon
+/// they wait for from starting.
+const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long an answer may take beyond what the question itself allows for.
 const SLACK: Duration = Duration::from_secs(60);
@@ -213,6 +216,9 @@ impl Deaths {
 
 fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
     let deadline = Instant::now() + REACHABLE_WITHIN;
+    let mut pause = PAUSE;
+    // What to say if the deadline passes.
+    let mut verdict = silent();
     loop {
         let error = match open(context) {
             Ok(connection) => return Ok(connection),
@@ -223,8 +229,9 @@ fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
                 if absent == Absent::Report {
                     return Err(not_running(context));
                 }
-                if start(context, deadline)? == Started::Ready {
-                    continue;
+                match start(context, deadline)? {
+                    Started::Ready => continue,
+                    Started::AlreadyRunning(body) => verdict = body,
                 }
             }
             // It died while it greeted us.
@@ -240,10 +247,11 @@ fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
                 return Err(other.into_body());
             }
         }
-        if Instant::now() >= deadline {
-            return Err(silent());
+        if Instant::now() + pause >= deadline {
+            return Err(verdict);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
