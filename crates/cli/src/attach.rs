@@ -79,11 +79,14 @@ pub(crate) fn attach(
         Outcome::KeeperGone => {
             (format!("[{name}: the keeper is gone]"), Err(Failure::Told(ErrorCode::Failed)))
         }
-        // Whoever sent it may have taken the terminal away as well.
-        Outcome::Signal(signal) => return Err(Failure::Signal(signal)),
+        Outcome::Signal(signal) => {
+            (format!("[detached from {name}]"), Err(Failure::Signal(signal)))
+        }
     };
     if !context.out.json {
-        context.out.text(&format!("{line}\n"))?;
+        // Whoever ended us may have taken the terminal away as well.
+        let told = context.out.text(&format!("{line}\n"));
+        return result.and(told);
     }
     result
 }
