@@ -15,20 +15,21 @@ use protocol::control::Until;
 pub(crate) use values::Variable;
 use values::{seconds, until};
 
+/// What every verb takes stands apart from what is its own.
+const GLOBAL: &str = "Global options";
+
 /// Run AI coding agents side by side, each in a terminal pane that outlives everything else
 ///
 /// Without a verb, attaches to the pane created last, or starts a shell in a new one.
 #[derive(Debug, Parser)]
 #[command(name = "ccmux", version, after_help = examples::TOP, disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// Keep everything in this directory
-    ///
-    /// Defaults to the environment variable CCMUX_HOME, and to ~/.ccmux without it.
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Keep everything in this directory (default: $CCMUX_HOME, or ~/.ccmux)
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) home: Option<PathBuf>,
 
     /// Print JSON instead of text, errors included
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 
     /// What to do.
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     /// Start a command in a new pane
     New(NewArgs),
     /// List sessions and panes
+    #[command(after_help = examples::LS)]
     Ls,
     /// Show everything about a pane or a session
     Show(ShowArgs),

@@ -12,11 +12,13 @@ mod watch;
 
 use std::path::Path;
 
-use model::{Name, PaneId};
+use model::{Ending, Name, PaneId};
 use protocol::client::{ClientError, Connection};
+use protocol::control::{Request, Response};
 use protocol::pane::{SOCKET, View};
 use protocol::{ErrorBody, ErrorCode};
 
+use crate::connect::Link;
 use crate::context::Context;
 use crate::failure::{Failure, usage};
 use signals::Signals;
@@ -39,12 +41,17 @@ pub(crate) struct Target<'a> {
 ///
 /// # Errors
 ///
-/// A usage error if there is none.
+/// A usage error if there is none, or if it belongs to another job.
 pub(crate) fn needs_terminal() -> Result<Terminal, ErrorBody> {
-    Terminal::of_this_process().ok_or_else(|| {
+    let terminal = Terminal::of_this_process().ok_or_else(|| {
         usage("attach needs a terminal on standard input and output")
             .hint("`ccmux read ID` prints what a pane shows, `ccmux send ID` types into it")
-    })
+    })?;
+    if terminal.is_busy() {
+        return Err(usage("attach needs the terminal, and this job is in the background")
+            .hint("bring it to the foreground, or use `ccmux read ID`"));
+    }
+    Ok(terminal)
 }
 
 /// Attaches `terminal` to `target` until either is gone or the user has had enough.
@@ -59,10 +66,12 @@ pub(crate) fn attach(
     read_only: bool,
 ) -> Result<(), Failure> {
     refuse_itself(context.env.pane(), target)?;
-    let keeper = Connection::open(target.dir, SOCKET).map_err(|error| no_keeper(target, error))?;
     let passes = terminal.to_pass().is_some() && !context.env.wants_relay();
     let view = if passes { View::Terminal } else { View::Relay };
-    let outcome = watch(&keeper, terminal, view, read_only)?;
+    let outcome = match Connection::open(target.dir, SOCKET) {
+        Ok(keeper) => watch(&keeper, terminal, view, read_only)?,
+        Err(error) => Outcome::Ended(ending(context, target, error)?),
+    };
     let name = target.name;
     let (line, result) = match outcome {
         Outcome::Detached => (format!("[detached from {name}]"), Ok(())),
@@ -70,11 +79,14 @@ pub(crate) fn attach(
         Outcome::KeeperGone => {
             (format!("[{name}: the keeper is gone]"), Err(Failure::Told(ErrorCode::Failed)))
         }
-        // Whoever sent it may have taken the terminal away as well.
-        Outcome::Signal(signal) => return Err(Failure::Signal(signal)),
+        Outcome::Signal(signal) => {
+            (format!("[detached from {name}]"), Err(Failure::Signal(signal)))
+        }
     };
     if !context.out.json {
-        context.out.text(&format!("{line}\n"))?;
+        // Whoever ended us may have taken the terminal away as well.
+        let told = context.out.text(&format!("{line}\n"));
+        return result.and(told);
     }
     result
 }
@@ -112,11 +124,22 @@ fn refuse_itself(own: Option<&str>, target: &Target<'_>) -> Result<(), ErrorBody
         .hint("name another pane, or run this outside of ccmux"))
 }
 
-fn no_keeper(target: &Target<'_>, error: ClientError) -> ErrorBody {
+/// How a pane ended whose keeper has left: a short command is through before anybody can look.
+///
+/// # Errors
+///
+/// If it has not ended, why the keeper could not be reached.
+fn ending(context: &Context, target: &Target<'_>, error: ClientError) -> Result<Ending, ErrorBody> {
+    let show = || Request::Show { target: target.pane.to_string() };
+    if let Ok(Response::Pane(answer)) = Link::new(context).ask_again(show)
+        && let Some(ending) = answer.pane.ending
+    {
+        return Ok(ending);
+    }
     let why = error.into_body().message;
     let message = format!("cannot attach to {}: its keeper does not answer: {why}", target.name);
-    ErrorBody::new(ErrorCode::Failed, message)
-        .hint(format!("`ccmux show {}` tells what became of it", target.pane.short()))
+    Err(ErrorBody::new(ErrorCode::Failed, message)
+        .hint(format!("`ccmux show {}` tells what became of it", target.pane.short())))
 }
 
 #[cfg(test)]

@@ -16,17 +16,34 @@ mod show;
 mod stop;
 mod wait;
 
-use crate::args::Command;
+use crate::args::{Cli, Command};
 use crate::context::Context;
+use crate::environment::ClientEnv;
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// Does what was typed.
 ///
 /// # Errors
 ///
 /// Why it was not done.
-pub(crate) fn run(context: &Context, command: Option<&Command>) -> Result<(), Failure> {
-    let Some(command) = command else { return bare::run(context) };
+pub(crate) fn run(cli: &Cli, env: ClientEnv, out: &Output) -> Result<(), Failure> {
+    // Scripts and pages are made where packages are built, which may have no home.
+    match &cli.command {
+        Some(Command::Completions(args)) => completions::run(out, args),
+        Some(Command::Man(args)) => man::run(args),
+        command => {
+            let home = env.state_root(cli.home.as_deref())?;
+            let context = Context { env, home, out: out.clone() };
+            match command {
+                Some(command) => run_verb(&context, command),
+                None => bare::run(&context),
+            }
+        }
+    }
+}
+
+fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
     match command {
         Command::New(args) => new::run(context, args),
         Command::Ls => ls::run(context),
@@ -40,7 +57,7 @@ pub(crate) fn run(context: &Context, command: Option<&Command>) -> Result<(), Fa
         Command::Close(args) => close::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
-        Command::Completions(args) => completions::run(context, args),
+        Command::Completions(args) => completions::run(&context.out, args),
         Command::Man(args) => man::run(args),
     }
 }

@@ -19,8 +19,11 @@ use crate::start::{Started, start};
 /// second, a crowded machine some.
 const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pause before looking again for a daemon that another client is starting.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The first pause before looking again for a daemon that another client is starting. Each one is
+/// twice as long, up to [`LONGEST_PAUSE`]: twenty clients that wait should not keep the daemon
+/// they wait for from starting.
+const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long an answer may take beyond what the question itself allows for.
 const SLACK: Duration = Duration::from_secs(60);
@@ -213,6 +216,9 @@ impl Deaths {
 
 fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
     let deadline = Instant::now() + REACHABLE_WITHIN;
+    let mut pause = PAUSE;
+    // What to say if the deadline passes.
+    let mut verdict = silent();
     loop {
         let error = match open(context) {
             Ok(connection) => return Ok(connection),
@@ -223,8 +229,9 @@ fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
                 if absent == Absent::Report {
                     return Err(not_running(context));
                 }
-                if start(context, deadline)? == Started::Ready {
-                    continue;
+                match start(context, deadline)? {
+                    Started::Ready => continue,
+                    Started::AlreadyRunning(body) => verdict = body,
                 }
             }
             // It died while it greeted us.
@@ -240,10 +247,11 @@ fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
                 return Err(other.into_body());
             }
         }
-        if Instant::now() >= deadline {
-            return Err(silent());
+        if Instant::now() + pause >= deadline {
+            return Err(verdict);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -288,8 +296,7 @@ fn silent() -> ErrorBody {
         .hint("if it hangs, kill it: panes run on, and the next command starts another one")
 }
 
-/// No daemon where one was asked for.
-pub(crate) fn not_running(context: &Context) -> ErrorBody {
+fn not_running(context: &Context) -> ErrorBody {
     let message = format!("no daemon is running for `{}`", context.home.display());
     ErrorBody::new(ErrorCode::Unreachable, message).hint("start it with `ccmux daemon start`")
 }
@@ -297,4 +304,114 @@ pub(crate) fn not_running(context: &Context) -> ErrorBody {
 /// Milliseconds, as the protocol counts them.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread::JoinHandle;
+
+    use model::Timestamp;
+    use protocol::control::Reply;
+    use protocol::greeting::Hello;
+    use protocol::{Kind, frame};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::environment::ClientEnv;
+    use crate::output::Output;
+
+    fn context(home: &TempDir) -> Context {
+        let env = ClientEnv::default();
+        let out = Output::new(true, &env, Timestamp(0));
+        Context { env, home: home.path().to_owned(), out }
+    }
+
+    /// A daemon that answers `Done`, but dies of each question before the one numbered `lives`.
+    /// Gives the number of questions it was asked in the end.
+    fn daemon(home: &TempDir, lives: usize, clients: usize) -> JoinHandle<usize> {
+        let run = home.path().join("run");
+        fs::create_dir_all(&run).unwrap();
+        let listener = UnixListener::bind(run.join(CONTROL_SOCKET)).unwrap();
+        std::thread::spawn(move || {
+            for asked in 1..=clients {
+                let (mut stream, _) = listener.accept().unwrap();
+                greet(&mut stream);
+                frame::read(&mut stream).unwrap().unwrap();
+                if asked >= lives {
+                    let done = Frame::json(Kind::Reply, &Reply::Ok(Response::Done));
+                    frame::write(&mut stream, &done).unwrap();
+                    return asked;
+                }
+            }
+            clients
+        })
+    }
+
+    fn greet(stream: &mut UnixStream) {
+        let hello: Hello = frame::read(stream).unwrap().unwrap().parse().unwrap();
+        let welcome = hello.answer(1, "daemon").unwrap();
+        frame::write(stream, &Frame::json(Kind::Welcome, &welcome)).unwrap();
+    }
+
+    #[test]
+    fn a_question_goes_to_the_next_daemon_when_the_first_one_dies_of_it() {
+        let home = tempfile::tempdir().unwrap();
+        let daemon = daemon(&home, 3, 3);
+
+        let answer = Link::to_running(&context(&home)).ask_again(|| Request::List);
+
+        assert_eq!(answer, Ok(Response::Done));
+        assert_eq!(daemon.join().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_question_that_kills_every_daemon_is_given_up() {
+        let home = tempfile::tempdir().unwrap();
+        let deaths = usize::try_from(DEATHS).unwrap() + 1;
+        let daemon = daemon(&home, usize::MAX, deaths);
+
+        let given_up = Link::to_running(&context(&home)).ask_again(|| Request::List).unwrap_err();
+
+        assert_eq!(given_up.code, ErrorCode::Unreachable);
+        assert_eq!(daemon.join().unwrap(), deaths);
+    }
+
+    #[test]
+    fn what_must_not_be_done_twice_is_asked_once() {
+        let home = tempfile::tempdir().unwrap();
+        let daemon = daemon(&home, usize::MAX, 1);
+        let new = Request::New(Box::default());
+
+        let unknown = Link::to_running(&context(&home)).ask_once(&new, "who knows").unwrap_err();
+
+        assert_eq!(unknown.code, ErrorCode::Unreachable);
+        assert_eq!(unknown.message, "the daemon went away before it answered; who knows");
+        assert_eq!(daemon.join().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_daemon_that_is_not_there_is_reported_where_it_should_not_be_started() {
+        let home = tempfile::tempdir().unwrap();
+        let context = context(&home);
+        let mut link = Link::to_running(&context);
+        assert_eq!(link.ask_again(|| Request::DaemonStatus), Err(not_running(&context)));
+
+        // A socket that nobody listens on any more is the same.
+        fs::create_dir(context.run_dir()).unwrap();
+        drop(UnixListener::bind(context.run_dir().join(CONTROL_SOCKET)).unwrap());
+        assert_eq!(link.ask_again(|| Request::DaemonStatus), Err(not_running(&context)));
+        assert_eq!(link.end_daemon(), Ok(false));
+    }
+
+    #[test]
+    fn a_stopped_daemon_is_gone_when_the_stream_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let daemon = daemon(&home, 1, 1);
+
+        assert_eq!(Link::to_running(&context(&home)).end_daemon(), Ok(true));
+
+        assert_eq!(daemon.join().unwrap(), 1);
+    }
 }

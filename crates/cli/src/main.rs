@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use args::Cli;
-use context::{Context, now};
+use context::now;
 use environment::ClientEnv;
 use failure::{Failure, usage};
 use output::Output;
@@ -42,11 +42,7 @@ fn main() -> ExitCode {
         Err(error) => return not_parsed(&error, &words, &env),
     };
     let out = Output::new(cli.json, &env, now());
-    let done = env.state_root(cli.home.as_deref()).map_err(Failure::from).and_then(|home| {
-        let context = Context { env, home, out: out.clone() };
-        commands::run(&context, cli.command.as_ref())
-    });
-    match done {
+    match commands::run(&cli, env, &out) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Failure::Error(body) = &failure {

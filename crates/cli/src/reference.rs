@@ -75,11 +75,12 @@ fn every_verb_explains_itself() {
 }
 
 #[test]
-fn every_verb_that_takes_arguments_has_examples() {
+fn every_verb_has_examples() {
     for (words, command) in visible() {
-        let has_arguments = command.get_positionals().next().is_some();
+        // The four verbs of the daemon take no arguments and share one set.
+        let shared = words.starts_with("ccmux daemon ");
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        assert!(!has_arguments || after.contains("Examples:"), "{words}");
+        assert!(shared || after.contains("Examples:"), "{words}");
     }
 }
 

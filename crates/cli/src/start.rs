@@ -21,8 +21,9 @@ pub(crate) const READY: &str = "ready";
 pub(crate) enum Started {
     /// Ours is ready.
     Ready,
-    /// Another one holds the state root, and may be about to be ready, or to leave.
-    AlreadyRunning,
+    /// Another one holds the state root, and may be about to be ready, or to leave. This is what
+    /// ours said of it.
+    AlreadyRunning(ErrorBody),
 }
 
 /// Starts a daemon and waits until it is ready.
@@ -60,8 +61,11 @@ fn verdict(line: &str) -> Result<Started, ErrorBody> {
         return Ok(Started::Ready);
     }
     match serde_json::from_str::<ErrorBody>(line) {
-        Ok(body) if body.code == ErrorCode::Conflict => Ok(Started::AlreadyRunning),
-        Ok(body) => Err(ErrorBody { hint: body.hint, ..cannot_start(&body.message) }),
+        Ok(body) => {
+            let is_conflict = body.code == ErrorCode::Conflict;
+            let body = ErrorBody { hint: body.hint, ..cannot_start(&body.message) };
+            if is_conflict { Ok(Started::AlreadyRunning(body)) } else { Err(body) }
+        }
         Err(_) => Err(cannot_start("it ended before it was ready")
             .hint("`ccmux daemon run` shows what it says")),
     }
@@ -118,7 +122,8 @@ mod tests {
             |code| serde_json::to_string(&ErrorBody::new(code, "why").hint("do")).unwrap();
 
         assert_eq!(verdict("ready"), Ok(Started::Ready));
-        assert_eq!(verdict(&refused(ErrorCode::Conflict)), Ok(Started::AlreadyRunning));
+        let running = verdict(&refused(ErrorCode::Conflict));
+        assert!(matches!(running, Ok(Started::AlreadyRunning(_))), "{running:?}");
         let error = verdict(&refused(ErrorCode::Failed)).unwrap_err();
         assert_eq!((error.code, error.hint.as_deref()), (ErrorCode::Unreachable, Some("do")));
         assert_eq!(error.message, "cannot start the daemon: why");

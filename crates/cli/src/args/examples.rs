@@ -18,6 +18,11 @@ Examples:
   ccmux new -d --session web -- npm start  in the background, in the session web
   ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";
 
+pub(super) const LS: &str = "\
+Examples:
+  ccmux ls
+  ccmux ls --json | jq '.sessions[].panes[] | select(.state == \"running\") | .name'";
+
 pub(super) const SHOW: &str = "\
 Examples:
   ccmux show dev1

@@ -9,7 +9,8 @@ use model::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::Errno;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::process::getpgrp;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 
 use super::outer;
 
@@ -32,7 +33,7 @@ impl Terminal {
     }
 
     /// The terminal behind these descriptors.
-    fn of(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Option<Self> {
+    pub(super) fn of(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Option<Self> {
         if !input.is_terminal() || !output.is_terminal() {
             return None;
         }
@@ -52,6 +53,12 @@ impl Terminal {
     /// The descriptor for the keeper, where one will do for both directions.
     pub(crate) fn to_pass(&self) -> Option<BorrowedFd<'_>> {
         self.can_be_passed.then(|| self.input.as_fd())
+    }
+
+    /// Whether another job of the user's shell has it. A terminal that is not ours to control
+    /// has no jobs that we could know of.
+    pub(crate) fn is_busy(&self) -> bool {
+        tcgetpgrp(&self.input).is_ok_and(|foreground| foreground != getpgrp())
     }
 
     /// Where keys come from.

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::failure::{Failure, unexpected};
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
-    match Terminal::of_this_process().filter(|_| !context.out.json) {
+    match Terminal::of_this_process().filter(|terminal| !context.out.json && !terminal.is_busy()) {
         Some(terminal) => attach_to_last(context, &terminal),
         None => say_what_next(context),
     }

@@ -21,10 +21,8 @@ pub(super) fn run(context: &Context, args: &CloseArgs) -> Result<(), Failure> {
 
     let answers = each(context, &args.ids, |link, id| {
         let close = Request::Close { target: id.to_owned(), grace_ms };
-        match link.ask_once(&close, "the pane may or may not be closed")? {
-            Response::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        let response = link.ask_once(&close, "the pane may or may not be closed")?;
+        if response == Response::Done { Ok(()) } else { Err(unexpected(&response)) }
     });
 
     drop(progress);

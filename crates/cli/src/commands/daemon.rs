@@ -38,10 +38,9 @@ pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Fail
 ///
 /// If none answers.
 pub(super) fn status(link: &mut Link<'_>) -> Result<DaemonStatus, ErrorBody> {
-    match link.ask_again(|| Request::DaemonStatus)? {
-        Response::Status(status) => Ok(status),
-        other => Err(unexpected(&other)),
-    }
+    let response = link.ask_again(|| Request::DaemonStatus)?;
+    let Response::Status(status) = response else { return Err(unexpected(&response)) };
+    Ok(status)
 }
 
 fn report(context: &Context, link: &mut Link<'_>) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use crate::failure::{Failure, unexpected, usage};
 
 pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
     let stays = args.detach || context.out.json;
-    let terminal = Terminal::of_this_process().filter(|_| !stays);
+    let terminal = Terminal::of_this_process().filter(|terminal| !stays && !terminal.is_busy());
     let request = request(context, args, terminal.as_ref())?;
     let progress = context.out.progress("starting a pane…");
 

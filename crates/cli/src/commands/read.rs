@@ -61,10 +61,8 @@ fn log(context: &Context, args: &ReadArgs) -> Result<(), Failure> {
 fn ask(link: &mut Link<'_>, id: &str, view: &View) -> Result<Text, ErrorBody> {
     let response =
         link.ask_again(|| Request::Read { target: id.to_owned(), view: view.clone() })?;
-    match response {
-        Response::Text(text) => Ok(text),
-        other => Err(unexpected(&other)),
-    }
+    let Response::Text(text) = response else { return Err(unexpected(&response)) };
+    Ok(text)
 }
 
 /// The end of `text` that has this many lines.

@@ -29,10 +29,10 @@ pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     let response = Link::new(context).ask_once(&send, doubt)?;
 
     drop(progress);
-    match response {
-        Response::Done => context.out.answer(&Sent { sent: true }, |_, _| String::new()),
-        other => Err(unexpected(&other).into()),
+    if response != Response::Done {
+        return Err(unexpected(&response).into());
     }
+    context.out.answer(&Sent { sent: true }, |_, _| String::new())
 }
 
 fn typing(args: &SendArgs, stdin: &mut impl io::Read) -> Result<Typing, Failure> {

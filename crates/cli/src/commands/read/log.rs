@@ -67,8 +67,8 @@ impl Collected {
         }
         // A line feed at the very end belongs to the last line.
         let body = self.bytes.len() - usize::from(self.bytes.ends_with(b"\n"));
-        let feeds = self.bytes[..body].iter().enumerate().rev().filter(|(_, b)| **b == b'\n');
-        if let Some((at, _)) = feeds.skip(lines - 1).next() {
+        let mut feeds = self.bytes[..body].iter().enumerate().rev().filter(|(_, b)| **b == b'\n');
+        if let Some((at, _)) = feeds.nth(lines - 1) {
             self.bytes.drain(..=at);
         }
     }
