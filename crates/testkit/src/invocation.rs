@@ -96,7 +96,17 @@ impl Invocation {
     /// open.
     #[track_caller]
     pub fn run(&self) -> Finished {
-        let mut child = self.spawn();
+        self.try_run().unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    /// Runs it to its end, or says why that is not possible.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, takes too long, or leaves something behind that keeps its output
+    /// open.
+    pub fn try_run(&self) -> Result<Finished, String> {
+        let mut child = self.try_spawn()?;
         let stdout = drain(child.stdout.take().expect("it is a pipe"));
         let stderr = drain(child.stderr.take().expect("it is a pipe"));
         let mut stdin = child.stdin.take().expect("it is a pipe");
@@ -112,13 +122,14 @@ impl Invocation {
             // It may end at this very moment; it is reaped either way.
             let _dead = child.kill();
             let _reaped = child.wait();
-            panic!("{self} did not end within {:?}", self.patience);
+            return Err(format!("{self} did not end within {:?}", self.patience));
         };
         let err = stderr.recv_timeout(self.patience.min(DEADLINE));
         let (Ok(stdout), Ok(stderr)) = (out, err) else {
-            panic!("{self} ended with {status}, but something it started keeps its output open");
+            let fault = "but something it started keeps its output open";
+            return Err(format!("{self} ended with {status}, {fault}"));
         };
-        Finished { status, stdout: text(stdout), stderr: text(stderr) }
+        Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
     }
 
     /// Runs it and returns what it printed.
@@ -167,12 +178,13 @@ impl Invocation {
     #[track_caller]
     #[must_use]
     pub fn spawn(&self) -> Child {
+        self.try_spawn().unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    fn try_spawn(&self) -> Result<Child, String> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match command.spawn() {
-            Ok(child) => child,
-            Err(error) => panic!("cannot start {self}: {error}"),
-        }
+        command.spawn().map_err(|error| format!("cannot start {self}: {error}"))
     }
 
     /// Runs it in a terminal window of this size.

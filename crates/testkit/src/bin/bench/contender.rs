@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -67,11 +67,10 @@ pub(crate) fn memory(pids: &[u32]) -> u64 {
 /// `sleep`, for longer than anything here takes.
 const SLEEP: [&str; 2] = ["sleep", "1000000"];
 
-fn run(mut command: Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().context("cannot be started")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} failed: {complaint}");
-    Ok(String::from_utf8(output.stdout)?)
+fn run(invocation: &Invocation) -> Result<String> {
+    let finished = invocation.try_run().map_err(anyhow::Error::msg)?;
+    ensure!(finished.status.success(), "{invocation} failed: {}", finished.stderr);
+    Ok(finished.stdout)
 }
 
 /// ccmux, a fresh state root for each start.
@@ -92,7 +91,7 @@ impl Ccmux {
     }
 
     fn json(&self, args: &[&str]) -> Result<Value> {
-        Ok(serde_json::from_str(&run(self.invocation(args).command())?)?)
+        Ok(serde_json::from_str(&run(&self.invocation(args))?)?)
     }
 }
 
@@ -104,7 +103,7 @@ impl Contender for Ccmux {
     fn start(&mut self, _history: Option<u32>) -> Result<()> {
         self.starts += 1;
         self.root = self.home.dir().join(format!("c{}", self.starts));
-        run(self.invocation(&["daemon", "start"]).command())?;
+        run(&self.invocation(&["daemon", "start"]))?;
         Ok(())
     }
 
@@ -145,11 +144,12 @@ impl Contender for Ccmux {
         let panes = testkit::home::pane_ids(&listed);
         if !panes.is_empty() {
             let words: Vec<&str> = ["close"].into_iter().chain(panes).collect();
-            run(self.invocation(&words).command())?;
+            run(&self.invocation(&words))?;
         }
-        run(self.invocation(&["daemon", "stop"]).command())?;
-        // Logs of this measure must not weigh on the next.
-        Ok(fs::remove_dir_all(&self.root)?)
+        run(&self.invocation(&["daemon", "stop"]))?;
+        // Logs of this measure must not weigh on the next; what is left goes with the home.
+        let _left = fs::remove_dir_all(&self.root);
+        Ok(())
     }
 }
 
@@ -171,7 +171,7 @@ impl Tmux {
     }
 
     fn tmux(&self, args: &[&str]) -> Result<String> {
-        run(self.invocation(args).command())
+        run(&self.invocation(args))
     }
 }
 

@@ -19,6 +19,7 @@ mod script;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use args::{Args, Cli};
@@ -52,19 +53,21 @@ fn bench(args: &Args) -> Result<bool> {
     clean_up_when_interrupted(&home)?;
     let mut contenders = contenders(args, &home)?;
     let mut report = Report::new(machine::describe(&home));
-    let surroundings = measure::Surroundings::new(args, &home)?;
+    let surroundings = measure::Surroundings::new(args, &home);
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     for (name, measure) in measure::ALL {
         if !wanted(name) {
             continue;
         }
-        eprintln!("measuring {name} ...");
+        let began = Instant::now();
         measure(&surroundings, &mut contenders, &mut report);
+        eprintln!("measured {name} in {:.1} s", began.elapsed().as_secs_f64());
+        // Each time, so that what was measured is there whatever happens next.
+        if let Some(file) = &args.json {
+            report.write_json(file).with_context(|| format!("cannot write {}", file.display()))?;
+        }
     }
     print!("{}", report.table());
-    if let Some(file) = &args.json {
-        report.write_json(file).with_context(|| format!("cannot write {}", file.display()))?;
-    }
     home.kill_everything();
     Ok(report.is_complete())
 }

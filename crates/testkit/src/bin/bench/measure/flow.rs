@@ -71,7 +71,7 @@ fn dense(
     report: &mut Report,
 ) {
     let (wall, cpu) = (Target::TimesTmux(0.8), Target::TimesTmux(0.8));
-    let flow = Flow { name, what, stream, megabytes: s.amount(24, 2), wall, cpu };
+    let flow = Flow { name, what, stream, megabytes: s.amount(16, 2), wall, cpu };
     detached(&flow, s, contenders, report);
 }
 

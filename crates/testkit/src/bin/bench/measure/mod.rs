@@ -47,8 +47,8 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    pub(crate) fn new(args: &Args, home: &Arc<Home>) -> Result<Self> {
-        Ok(Self { home: Arc::clone(home), quick: args.quick, rounds: args.rounds })
+    pub(crate) fn new(args: &Args, home: &Arc<Home>) -> Self {
+        Self { home: Arc::clone(home), quick: args.quick, rounds: args.rounds }
     }
 
     /// Where files of a measure go.
