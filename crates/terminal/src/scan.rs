@@ -35,7 +35,7 @@ const ST: u8 = 0x9c;
 /// How much of one sequence a token carries. Far more than any sequence with a meaning to us has
 /// (a whole palette in one OSC 4 is 6 KB), and little enough that a pane which never ends its
 /// sequence costs no memory.
-pub(crate) const SEQUENCE_LIMIT: usize = 8 * 1024;
+pub(crate) const SEQUENCE_LIMIT: usize = 16 * 1024;
 
 /// One piece of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,10 +204,10 @@ impl Scanner {
     ///
     /// 0 means that everything so far has had its effect and that the next byte begins afresh.
     pub(crate) fn unfinished(&self) -> usize {
-        match self.state {
-            State::Ground => self.partial.length,
-            _ => usize::try_from(self.position - self.began).unwrap_or(usize::MAX),
+        if self.state == State::Ground {
+            return self.partial.length;
         }
+        usize::try_from(self.position - self.began).unwrap_or(usize::MAX)
     }
 
     /// The kept bytes of the sequence that the last chunk left unfinished, and its form so far.
@@ -243,32 +243,15 @@ impl Scanner {
     /// Follows a sequence through the chunk; returns how much of the chunk that used.
     fn walk(&mut self, bytes: &[u8]) -> (usize, Walked) {
         let mut at = 0;
-        match self.state {
-            State::Ground => {
-                self.begin(0);
-                at = 1;
-            }
-            State::Restarted => {
-                self.begin(0);
-                self.began = self.position - 1;
-                self.buffer.push(ESC);
-            }
-            State::StringEscape(kind) => match bytes.first() {
-                None => return (0, Walked::Exhausted),
-                Some(b'\\') => {
-                    self.keep(b"\x1b\\");
-                    self.terminated = true;
-                    self.state = State::Ground;
-                    return (1, Walked::Buffered(kind));
-                }
-                Some(_) => {
-                    self.began = self.position - 1;
-                    self.state = State::Restarted;
-                    self.terminated = false;
-                    return (0, Walked::Buffered(kind));
-                }
-            },
-            _ => {}
+        if self.state == State::Ground {
+            self.begin(0);
+            at = 1;
+        } else if self.state == State::Restarted {
+            self.begin(0);
+            self.began = self.position - 1;
+            self.buffer.push(ESC);
+        } else if let (State::StringEscape(kind), Some(&next)) = (self.state, bytes.first()) {
+            return self.after_string_escape(kind, next);
         }
         let mut from = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -313,6 +296,19 @@ impl Scanner {
         (bytes.len(), Walked::Exhausted)
     }
 
+    /// Decides what the ESC was that a string ended with in an earlier chunk.
+    fn after_string_escape(&mut self, kind: Kind, next: u8) -> (usize, Walked) {
+        self.terminated = next == b'\\';
+        if self.terminated {
+            self.keep(b"\x1b\\");
+            self.state = State::Ground;
+        } else {
+            self.began = self.position - 1;
+            self.state = State::Restarted;
+        }
+        (usize::from(self.terminated), Walked::Buffered(kind))
+    }
+
     /// A sequence begins with the ESC at `at` of the current chunk.
     fn begin(&mut self, at: usize) {
         self.state = State::Escape;
@@ -340,18 +336,10 @@ impl Scanner {
 
     /// How many bytes of `rest` are certainly data of the string we are in.
     fn string_length(&self, rest: &[u8]) -> usize {
-        let inside = |byte: u8| match self.state {
-            State::Osc => byte >= 0x20,
-            State::DcsData => byte >= 0x20 && byte != ST,
-            State::Other => byte >= 0x20,
-            _ => false,
-        };
-        match self.state {
-            State::Osc | State::DcsData | State::Other => {
-                rest.iter().position(|&byte| !inside(byte)).unwrap_or(rest.len())
-            }
-            _ => 0,
+        if !matches!(self.state, State::Osc | State::DcsData | State::Other) {
+            return 0;
         }
+        rest.iter().position(|&byte| byte < 0x20 || byte == ST).unwrap_or(rest.len())
     }
 
     /// The transition table, one function per group of states.
