@@ -112,12 +112,22 @@ impl Filter {
 
     fn pass_piece(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Passed {
         let mut rest = piece;
+        // From the first byte that was neither written nor left out: what passes unchanged is
+        // written together.
+        let mut kept = piece;
         loop {
             let before = rest;
             let Some(token) = self.scanner.next(&mut rest) else {
+                self.out.write(&kept[..kept.len() - before.len()], out);
                 self.end_piece(before, out);
                 return Passed::All;
             };
+            let used = &before[..before.len() - rest.len()];
+            if self.string == Passage::Holding && passes_unchanged(used, token) {
+                continue;
+            }
+            self.out.write(&kept[..kept.len() - before.len()], out);
+            kept = rest;
             match token {
                 Token::Text(text) => self.out.write(text, out),
                 Token::Control(ENQ) => {}
@@ -127,9 +137,8 @@ impl Filter {
                     match std::mem::take(&mut self.string) {
                         Passage::Dropping => {}
                         Passage::Passing => {
-                            let last = &before[..before.len() - rest.len()];
                             let end = End { terminated, owes_escape };
-                            self.out.write_string_end(last, kind, end, out);
+                            self.out.write_string_end(used, kind, end, out);
                         }
                         Passage::Holding => match judge(bytes, kind) {
                             Verdict::Remove => {}
@@ -186,8 +195,24 @@ fn early_query(held: &[u8], kind: Kind) -> Option<bool> {
     Some(string_query(&held[..STRING_LIMIT], kind, false).unwrap_or(true))
 }
 
+/// Whether a token is passed and is exactly the bytes that it was made of.
+fn passes_unchanged(used: &[u8], token: Token<'_>) -> bool {
+    match token {
+        Token::Text(text) => std::ptr::eq(used, text),
+        Token::Control(byte) => used.len() == 1 && byte != ENQ,
+        Token::Sequence { bytes, kind, terminated, .. } => {
+            // Equal addresses: the whole sequence is in this chunk, and nothing was left out.
+            let whole = terminated && std::ptr::eq(used, bytes);
+            let eight_bit_end = kind == Kind::Dcs && bytes.ends_with(&[0x9c]);
+            whole && !eight_bit_end && judge(bytes, kind) == Verdict::Pass
+        }
+    }
+}
+
 fn judge(bytes: &[u8], kind: Kind) -> Verdict {
     match kind {
+        // Colours and the cursor: nearly everything there is.
+        Kind::Csi if bytes.len() < CONTROL_LIMIT && only_draws(bytes) => Verdict::Pass,
         Kind::Esc | Kind::Csi if bytes.len() > CONTROL_LIMIT => Verdict::Remove,
         Kind::Osc | Kind::Dcs | Kind::Other if bytes.len() > STRING_LIMIT => {
             if early_query(bytes, kind) == Some(false) { Verdict::Pass } else { Verdict::Remove }
@@ -196,6 +221,16 @@ fn judge(bytes: &[u8], kind: Kind) -> Verdict {
         Kind::Esc => judge_esc(bytes),
         Kind::Csi => csi(bytes).map_or(Verdict::Remove, |csi| judge_csi(&csi)),
         Kind::Osc | Kind::Dcs | Kind::Other => Verdict::Pass,
+    }
+}
+
+/// Whether the last byte of a CSI sequence alone says that it passes.
+fn only_draws(csi: &[u8]) -> bool {
+    match csi {
+        [.., b'@'..=b'Q' | b'X' | b'd' | b'e' | b'f'] => true,
+        [_, _, first, .., b'm'] => *first != b'?',
+        [_, _, b'm'] => true,
+        _ => false,
     }
 }
 
