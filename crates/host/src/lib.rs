@@ -1,1 +1,16 @@
-//! host
+//! Everything of ccmux that touches the operating system, in small functions.
+//!
+//! What only Linux has (`/proc`, boot ids, process descriptors) stays in here, so that another
+//! system can follow without touching the crates above.
+
+pub mod clock;
+pub mod file;
+pub mod hooks;
+pub mod lock;
+pub mod log;
+pub mod process;
+pub mod record;
+pub mod root;
+pub mod socket;
+
+pub use root::StateRoot;

@@ -39,12 +39,7 @@ pub enum EndingReason {
 impl Ending {
     /// The ending of a process that returned `code`, or was ended by `signal`.
     #[must_use]
-    pub fn of(
-        code: Option<i32>,
-        signal: Option<i32>,
-        reason: EndingReason,
-        at: Timestamp,
-    ) -> Self {
+    pub fn of(code: Option<i32>, signal: Option<i32>, reason: EndingReason, at: Timestamp) -> Self {
         Self { code: code.or(signal.map(|s| 128 + s)), signal, reason, at, detail: None }
     }
 }

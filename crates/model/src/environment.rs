@@ -66,7 +66,8 @@ const INHERITED: &[&str] = &[
 ];
 
 /// Beginnings of names that are taken over as well.
-const INHERITED_PREFIXES: &[&str] = &["LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_", "NODE_EXTRA_"];
+const INHERITED_PREFIXES: &[&str] =
+    &["LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_", "NODE_EXTRA_"];
 
 /// Whether a pane takes this variable over from the client that asked for it.
 #[must_use]

@@ -1,1 +1,16 @@
-//! protocol
+//! What the processes of ccmux say to each other.
+//!
+//! Two kinds of Unix sockets speak the same frames ([`frame`]): the daemon's control socket
+//! ([`control`]) and the socket of each keeper ([`pane`]). Every connection begins with the
+//! greeting of [`greeting`], which never changes its form, so that any two releases can at least
+//! tell each other why they cannot talk. [`client`] is the blocking end of both.
+
+pub mod client;
+pub mod control;
+pub mod error;
+pub mod frame;
+pub mod greeting;
+pub mod pane;
+
+pub use error::{ErrorBody, ErrorCode};
+pub use frame::{Decoder, Frame, FrameError, Kind};

@@ -1,1 +1,7 @@
 //! terminal
+
+mod modes;
+mod query;
+mod scan;
+
+pub use modes::Modes;

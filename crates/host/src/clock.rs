@@ -1,0 +1,30 @@
+//! The wall clock and chance: the two things `model` is given rather than takes.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use model::Timestamp;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// Now, by the wall clock.
+#[must_use]
+pub fn now() -> Timestamp {
+    let millis = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+    Timestamp(match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => millis(since),
+        // A clock before 1970 is wrong, but no reason to fail.
+        Err(before) => -millis(before.duration()),
+    })
+}
+
+/// Random bytes for a new id.
+///
+/// # Panics
+///
+/// If the kernel has no random source, without which no id would be unique.
+#[must_use]
+pub fn random_id() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let got = getrandom(&mut bytes, GetRandomFlags::empty());
+    assert_eq!(got, Ok(bytes.len()), "the kernel gives random bytes");
+    bytes
+}

@@ -1,0 +1,207 @@
+//! Processes, told apart by more than their numbers.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use model::{PaneId, ProcessIdentity};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// What `/proc` says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// The session it belongs to.
+    pub session: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+    /// It has ended and waits to be reaped.
+    pub zombie: bool,
+}
+
+/// The boot we are in.
+///
+/// # Errors
+///
+/// The system's.
+pub fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// Who the process with this number is now.
+///
+/// # Errors
+///
+/// The system's; `NotFound` if there is none.
+pub fn identify(pid: u32) -> io::Result<ProcessIdentity> {
+    let start = stat(pid).ok_or(io::ErrorKind::NotFound)?.start;
+    Ok(ProcessIdentity { pid, start, boot: boot_id()? })
+}
+
+/// A descriptor of exactly this process, or none if it has ended, whoever has its number now.
+#[must_use]
+pub fn open(identity: &ProcessIdentity) -> Option<OwnedFd> {
+    let pidfd = open_pid(identity.pid)?;
+    // Asked after the descriptor was opened, so the answer is about the process it refers to.
+    let now = identify(identity.pid).ok()?;
+    (now == *identity && !stat(identity.pid)?.zombie).then_some(pidfd)
+}
+
+/// Whether exactly this process is alive.
+#[must_use]
+pub fn is_alive(identity: &ProcessIdentity) -> bool {
+    open(identity).is_some()
+}
+
+/// Sends a signal to exactly this process. One that has ended needs none.
+pub fn signal(identity: &ProcessIdentity, signal: Signal) {
+    if let Some(pidfd) = open(identity) {
+        // It may end between the two calls, which is what was wanted or does not matter.
+        let _ended = pidfd_send_signal(&pidfd, signal);
+    }
+}
+
+fn open_pid(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// What `/proc` says of this process.
+#[must_use]
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The fields after the program's name, which may itself contain anything, parentheses included.
+fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
+    let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
+    let fields: Vec<&str> =
+        std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace().collect();
+    Some(Stat {
+        pid,
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+    })
+}
+
+/// Every process there is.
+#[must_use]
+pub fn all() -> Vec<Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| stat(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Everything that descends from `root`, zombies excepted, without `root` itself.
+#[must_use]
+pub fn descendants(root: u32) -> Vec<Stat> {
+    below(&all(), [root].into())
+}
+
+/// Every process of `all` that descends from one of `roots`, without the roots.
+fn below(all: &[Stat], roots: HashSet<u32>) -> Vec<Stat> {
+    let mut children: HashMap<u32, Vec<&Stat>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = Vec::new();
+    let mut seen = roots.clone();
+    let mut next: Vec<u32> = roots.into_iter().collect();
+    while let Some(parent) = next.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if seen.insert(child.pid) {
+                next.push(child.pid);
+                if !child.zombie {
+                    found.push(**child);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Sends a signal to each of `processes` that is still the one that was seen.
+pub fn signal_all(processes: &[Stat], signal: Signal) {
+    for process in processes {
+        let Some(pidfd) = open_pid(process.pid) else { continue };
+        if stat(process.pid).is_some_and(|now| now.start == process.start) {
+            // It may end between the two calls, which is what was wanted or does not matter.
+            let _ended = pidfd_send_signal(&pidfd, signal);
+        }
+    }
+}
+
+/// What is left of a pane whose keeper is gone: processes that carry the pane's id in their
+/// environment or belong to its terminal session, and everything that descends from them.
+///
+/// A process that both left the session and wiped its environment is not found; the keeper, while
+/// it lives, finds those too.
+#[must_use]
+pub fn of_pane(pane: PaneId, head: Option<u32>) -> Vec<Stat> {
+    let mark = format!("CCMUX_PANE_ID={pane}");
+    let all = all();
+    let us = std::process::id();
+    let carries_mark = |pid: u32| {
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environ| environ.split(|&b| b == 0).any(|var| var == mark.as_bytes()))
+    };
+    let mut found: Vec<Stat> = all
+        .iter()
+        .filter(|p| p.pid != us && !p.zombie)
+        .filter(|p| Some(p.session) == head || carries_mark(p.pid))
+        .copied()
+        .collect();
+    let roots = found.iter().map(|p| p.pid).collect();
+    found.extend(below(&all, roots).into_iter().filter(|p| p.pid != us));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse_the_reader() {
+        let text = b"42 (a) b (c) S 7 42 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9001 0";
+
+        let stat = parse_stat(42, text).unwrap();
+
+        assert_eq!(stat, Stat { pid: 42, parent: 7, session: 5, start: 9001, zombie: false });
+    }
+
+    #[test]
+    fn the_same_number_at_another_time_is_another_process() {
+        let us = identify(std::process::id()).unwrap();
+        let earlier = ProcessIdentity { start: us.start - 1, ..us.clone() };
+        let other_boot = ProcessIdentity { boot: "x".to_owned(), ..us.clone() };
+
+        assert!(is_alive(&us));
+        assert!(!is_alive(&earlier));
+        assert!(!is_alive(&other_boot));
+    }
+
+    #[test]
+    fn children_of_children_are_found() {
+        let mut child = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+
+        let found = descendants(std::process::id());
+        let sleep = found.iter().find(|p| p.parent == child.id());
+
+        signal_all(sleep.map(std::slice::from_ref).unwrap_or_default(), Signal::KILL);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(sleep.is_some(), "{found:?}");
+    }
+}

@@ -1,0 +1,357 @@
+//! What clients ask of the daemon, and what it answers.
+//!
+//! The views in here are the JSON that `--json` prints and the HTTP API will serve: one shape per
+//! thing, whoever asks.
+
+use model::event::Event;
+use model::key::Key;
+use model::{
+    Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorBody;
+
+/// A question to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Request {
+    /// Start a pane. Answered by [`Response::Pane`] when its process runs and the record of it is
+    /// durable.
+    New(Box<LaunchRequest>),
+    /// Every session with its panes: [`Response::Sessions`].
+    List,
+    /// One pane or session: [`Response::Pane`] or [`Response::Session`].
+    Show {
+        /// Name, id or unique beginning of an id.
+        target: String,
+    },
+    /// The one pane that is meant, and where its keeper listens: [`Response::Located`].
+    ///
+    /// A session stands for its only live pane. None: the pane created last among the live ones.
+    Locate {
+        /// Name, id or unique beginning of an id.
+        target: Option<String>,
+    },
+    /// Give a pane or session another name: [`Response::Pane`] or [`Response::Session`].
+    Rename {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// The new name.
+        name: Name,
+    },
+    /// End the processes of a pane or of a whole session; keep the directories. Answered by
+    /// [`Response::Pane`] or [`Response::Session`] when no process is left.
+    Stop {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// How long the processes may take to leave by themselves.
+        grace_ms: u64,
+    },
+    /// End a pane as [`Request::Stop`] does and retire its directory: [`Response::Done`].
+    Close {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// How long the processes may take to leave by themselves.
+        grace_ms: u64,
+    },
+    /// Type into a pane: [`Response::Done`] when the terminal took all of it.
+    Send {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// What to type.
+        typing: Typing,
+        /// How long the pane may take to read it.
+        timeout_ms: u64,
+    },
+    /// Look at a pane, alive or not: [`Response::Text`].
+    Read {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// What to look at.
+        view: View,
+    },
+    /// Wait for something to be true of a pane: [`Response::Waited`].
+    Wait {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// What to wait for.
+        until: Until,
+        /// How long; none waits for ever.
+        timeout_ms: Option<u64>,
+    },
+    /// The event stream: [`Response::Done`] and then frames of kind `Event`, until the connection
+    /// ends or, without `follow`, until the recorded ones are through (then [`Response::Done`]
+    /// again).
+    Events {
+        /// Only those after this number; none begins with the oldest that is kept.
+        after: Option<u64>,
+        /// Go on with what happens from now on.
+        follow: bool,
+    },
+    /// About the daemon itself: [`Response::Status`].
+    DaemonStatus,
+    /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
+    DaemonStop,
+}
+
+/// What to type into a pane: text, then keys, then Enter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Typing {
+    /// Text, delivered as a paste where the program takes pastes.
+    pub text: String,
+    /// Keys after the text.
+    pub keys: Vec<Key>,
+    /// Press Enter at the end, separately enough that no program takes it for part of the paste.
+    pub enter: bool,
+}
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// The visible screen as text.
+    Screen,
+    /// The last lines of screen and history as text.
+    Lines(usize),
+    /// Raw output from an offset on (none: the oldest kept), at most [`LOG_PIECE`] bytes.
+    Log {
+        /// The first byte wanted.
+        from: Option<u64>,
+    },
+}
+
+/// The most bytes of the log in one answer. A longer log takes several questions.
+pub const LOG_PIECE: usize = 1 << 20;
+
+/// What to wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// The pane's process has ended.
+    Exit,
+    /// A line on the screen, or one that passed by since the question, matches this pattern.
+    Text(String),
+}
+
+/// The daemon's word on a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// It is so.
+    Ok(Response),
+    /// It is not.
+    Error(ErrorBody),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Response {
+    /// One pane with its session.
+    Pane(Box<PaneAnswer>),
+    /// One session with its panes.
+    Session(SessionAnswer),
+    /// Everything there is.
+    Sessions(Listing),
+    /// Where a pane's keeper listens.
+    Located {
+        /// The pane.
+        pane: PaneId,
+        /// Its name.
+        name: Name,
+        /// The pane's directory, in which the keeper's socket lies.
+        dir: String,
+    },
+    /// A piece of a pane's output.
+    Text(Text),
+    /// What was waited for is true.
+    Waited {
+        /// For a text: the line that matched.
+        line: Option<String>,
+        /// For an exit, or when the pane ended before the text came: how it ended.
+        ending: Option<Ending>,
+    },
+    /// About the daemon.
+    Status(DaemonStatus),
+    /// It was done.
+    Done,
+}
+
+/// `show PANE` and `new`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneAnswer {
+    /// The pane's session.
+    pub session: SessionView,
+    /// The pane.
+    pub pane: PaneView,
+}
+
+/// `show SESSION`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionAnswer {
+    /// The session.
+    pub session: SessionView,
+    /// Its panes, oldest first.
+    pub panes: Vec<PaneView>,
+}
+
+/// `ls`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// Every session, oldest first.
+    pub sessions: Vec<ListedSession>,
+    /// What could not be read and was left out, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// A session in a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedSession {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionView,
+    /// Its panes, oldest first.
+    pub panes: Vec<PaneView>,
+}
+
+/// A session, as everybody sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// Its identity.
+    pub id: SessionId,
+    /// What people call it.
+    pub name: Name,
+    /// Whose directories its panes work in.
+    pub mode: SessionMode,
+    /// Its directory.
+    pub dir: String,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// A pane, as everybody sees it. Its state is derived at the moment of asking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneView {
+    /// Its identity.
+    pub id: PaneId,
+    /// What people call it.
+    pub name: Name,
+    /// The kind of program.
+    pub agent: String,
+    /// What it is for, where somebody said so.
+    pub role: Option<String>,
+    /// The process at the head of the pane, while it lives.
+    pub pid: Option<u32>,
+    /// Where it is in its life.
+    pub state: PaneState,
+    /// How it ended, once it has.
+    pub ending: Option<Ending>,
+    /// The agent's configuration directory, where it has one of its own.
+    pub config_dir: Option<String>,
+    /// Where it works.
+    pub workspace: String,
+    /// Its `TMPDIR`.
+    pub temp: String,
+    /// Its `OUTPUT_DIR`.
+    pub output: String,
+    /// The agent's conversation, where it has one.
+    pub conversation: Option<String>,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The directory it was started in.
+    pub cwd: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// The pane's own directory.
+    pub dir: String,
+    /// What only its keeper knows; `show` asks for it, listings do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveView>,
+    /// What is wrong with it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What a pane's keeper knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveView {
+    /// The keeper's process.
+    pub keeper_pid: u32,
+    /// The size of the screen.
+    pub size: Size,
+    /// The title that the program set.
+    pub title: String,
+    /// The oldest byte of output that is kept.
+    pub log_start: u64,
+    /// How many bytes the pane has written in its life.
+    pub log_end: u64,
+    /// How many clients are attached.
+    pub clients: usize,
+    /// When it last wrote something.
+    pub last_output: Option<Timestamp>,
+    /// Why output is missing from the log, if some is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_problem: Option<String>,
+}
+
+/// A piece of a pane's output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// The text; for a log, its bytes with what is not UTF-8 replaced.
+    pub text: String,
+    /// For a log, the bytes themselves, where `text` had to replace some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
+    /// For a log, the offset of the first byte given, which is later than the one asked for if
+    /// that is no longer kept.
+    pub from: u64,
+    /// The offset that this stands for; asking from here on gives what follows.
+    pub next: u64,
+    /// More is there already.
+    pub more: bool,
+}
+
+/// `daemon status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Its release.
+    pub version: String,
+    /// The state root.
+    pub home: String,
+    /// How many panes are alive.
+    pub panes: usize,
+    /// Where the HTTP API listens, if it does.
+    pub http: Option<String>,
+    /// The number of the latest event.
+    pub last_event: u64,
+    /// What could not be read at the start and was set aside, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// A frame of kind `Event`.
+pub type EventFrame = Event;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_keep_their_form_on_the_wire() {
+        let show = Request::Show { target: "dev1".to_owned() };
+        let text = serde_json::to_string(&show).unwrap();
+        assert_eq!(text, r#"{"do":"show","target":"dev1"}"#);
+
+        let new = Request::New(Box::default());
+        let text = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), new);
+
+        let done = serde_json::to_string(&Reply::Ok(Response::Done)).unwrap();
+        assert_eq!(done, r#"{"ok":{"answer":"done"}}"#);
+    }
+}
