@@ -4,9 +4,7 @@
 //! their result to itself, because it gives no answer to a query, or because it does something
 //! that no other terminal does.
 
-use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::index::{Column, Line};
-use alacritty_terminal::term::TermMode;
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
     KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode,
@@ -282,14 +280,6 @@ impl Screen {
         self.term.set_private_mode(PrivateMode::Named(NamedPrivateMode::ColumnMode));
     }
 
-    /// Whether nothing but the text itself decides where it goes: the whole screen scrolls and
-    /// nothing is shifted aside.
-    pub(crate) fn scrolls_plainly(&self) -> bool {
-        self.margins == (0, self.rows())
-            && !self.mode().intersects(TermMode::INSERT | TermMode::VI)
-            && self.grid().display_offset() == 0
-    }
-
     /// The next tab stop to the right of `column`, or the last column.
     pub(crate) fn next_default_tab(columns: usize, column: usize) -> usize {
         ((column / TAB_WIDTH + 1) * TAB_WIDTH).min(columns - 1)
@@ -300,8 +290,3 @@ impl Screen {
 pub(crate) struct Nobody;
 
 impl Handler for Nobody {}
-
-/// The last line that a grid has, for those who count from the end.
-pub(crate) fn bottom(screen: &Screen) -> Line {
-    screen.term.bottommost_line()
-}

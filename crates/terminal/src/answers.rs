@@ -37,8 +37,8 @@ const BACKGROUND: u32 = 0x0000_0000;
 pub(crate) fn default_color(index: usize) -> Rgb {
     const BACKGROUND_INDEX: usize = NamedColor::Background as usize;
     match index {
-        0..16 => rgb(NAMED[index]),
-        16..232 => {
+        0..=15 => rgb(NAMED[index]),
+        16..=231 => {
             let level = |step: usize| match step % 6 {
                 0 => 0,
                 step => u8::try_from(55 + 40 * step).unwrap_or(u8::MAX),
@@ -46,7 +46,7 @@ pub(crate) fn default_color(index: usize) -> Rgb {
             let cube = index - 16;
             Rgb { r: level(cube / 36), g: level(cube / 6), b: level(cube) }
         }
-        232..256 => {
+        232..=255 => {
             let grey = u8::try_from(8 + 10 * (index - 232)).unwrap_or(u8::MAX);
             Rgb { r: grey, g: grey, b: grey }
         }

@@ -2,8 +2,7 @@
 
 use crate::answers;
 use crate::pen::Pen;
-use crate::query::{csi, query};
-use crate::scan::Kind;
+use crate::scan::{Kind, csi, query};
 use crate::screen::{Screen, row_index};
 use crate::snapshot::style_number;
 

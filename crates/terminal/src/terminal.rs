@@ -272,7 +272,7 @@ impl Terminal {
             match token {
                 Token::Text(_) => {}
                 Token::Control(_) => plain_from = Some(used),
-                Token::Sequence { bytes, kind, truncated } => {
+                Token::Sequence { bytes, kind, truncated, .. } => {
                     if !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
