@@ -63,7 +63,6 @@ impl Handler for Screen {
         reset_color(index: usize);
         decaln();
         text_area_size_chars();
-        set_hyperlink(link: Option<Hyperlink>);
     }
 
     #[inline]
@@ -126,6 +125,12 @@ impl Handler for Screen {
     fn restore_cursor_position(&mut self) {
         self.term.restore_cursor_position();
         self.keep_cursor_inside();
+    }
+
+    // The emulator would number links without an id: equal output would then not look equal.
+    fn set_hyperlink(&mut self, link: Option<Hyperlink>) {
+        let named = |link: Hyperlink| Hyperlink { id: link.id.or(Some(String::new())), ..link };
+        self.term.set_hyperlink(link.map(named));
     }
 
     fn bell(&mut self) {

@@ -17,6 +17,8 @@ mod screen;
 mod skip;
 mod snapshot;
 mod terminal;
+#[cfg(test)]
+mod testing;
 mod text;
 mod writer;
 

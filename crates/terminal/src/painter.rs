@@ -149,10 +149,6 @@ impl<'a> Frame<'a> {
                 self.writer.csi(self.columns - end, b"X");
             }
         }
-        // Without autowrap the cursor stays in the last column.
-        if self.writer.at == At::Wrapping {
-            self.writer.at = At::Unknown;
-        }
     }
 
     /// Draws one character, or the blank that a remaining half of one looks like.
@@ -165,7 +161,7 @@ impl<'a> Frame<'a> {
             self.writer.put(if cell.c == '\t' { ' ' } else { cell.c });
             let next = column + 1;
             self.writer.at =
-                if next < self.outer_columns { At::Cell(row, next) } else { At::Wrapping };
+                if next < self.outer_columns { At::Cell(row, next) } else { At::Wrapping(row) };
             return 1;
         }
         let whole = cell.flags.contains(Flags::WIDE_CHAR)

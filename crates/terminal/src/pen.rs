@@ -194,8 +194,10 @@ pub(crate) fn decimal(value: usize, out: &mut Vec<u8>) {
 fn write_link(link: Option<&Hyperlink>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\x1b]8;");
     if let Some(link) = link {
-        out.extend_from_slice(b"id=");
-        out.extend_from_slice(link.id().as_bytes());
+        if !link.id().is_empty() {
+            out.extend_from_slice(b"id=");
+            out.extend_from_slice(link.id().as_bytes());
+        }
         out.push(b';');
         out.extend_from_slice(link.uri().as_bytes());
     } else {

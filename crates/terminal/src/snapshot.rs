@@ -21,7 +21,7 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor,
 };
 
-use crate::pen::{Pen, STYLE, decimal};
+use crate::pen::{Pen, decimal};
 use crate::repair::repair;
 use crate::screen::{Keyboard, Screen, is_default_tab, line_at, row_index};
 use crate::writer::{At, Writer};
@@ -150,14 +150,17 @@ fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
     if bottom[columns - 1].flags.contains(Flags::WRAPLINE) {
         bottom_end = wrapped_bottom(bottom, rows, writer, &mut tabs);
     }
+    // Whether the first character of the row has to follow directly, so that the row above wraps.
+    let mut continued = false;
     for row in 0..rows {
         let cells = &grid[line_at(row)][..];
         let end = if row + 1 == rows { bottom_end } else { columns };
-        let mut painting = Row { cells, row, end, writer, tabs: &mut tabs };
+        let mut painting = Row { cells, row, end, continued, writer, tabs: &mut tabs };
         painting.paint();
+        continued = end == columns && cells[columns - 1].flags.contains(Flags::WRAPLINE);
         if end == columns && cells[columns - 1].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
             let next = &grid[line_at(row + 1)][Column(0)];
-            leading(&cells[columns - 1], next, row, columns, writer);
+            continued = leading(&cells[columns - 1], next, row, columns, writer);
         }
     }
     for (row, column) in tabs {
@@ -197,24 +200,24 @@ fn wrapped_bottom(
         }
         writer.put(WIDE);
     }
-    writer.at = At::Cell(row, 2);
     erase_first(row, writer);
     region(0, rows, rows, writer);
     from
 }
 
 /// Draws the spacer in the last column, before a wide character that went to the next row.
-fn leading(cell: &Cell, next: &Cell, row: usize, columns: usize, writer: &mut Writer) {
+///
+/// Returns whether it is the next character that draws it.
+fn leading(cell: &Cell, next: &Cell, row: usize, columns: usize, writer: &mut Writer) -> bool {
     writer.goto(row, columns - 1);
     writer.pen.take_up(cell, &mut writer.out);
     if next.flags.contains(Flags::WIDE_CHAR) && writer.pen.drew(next) {
         // Printing that character does it all.
-        writer.at = At::Wrapping;
-        return;
+        return true;
     }
     writer.put(WIDE);
-    writer.at = At::Unknown;
     erase_first(row + 1, writer);
+    false
 }
 
 /// Erases the first two cells of a row: overwriting them would undo the spacer before them.
@@ -231,6 +234,8 @@ struct Row<'a> {
     row: usize,
     /// Cells from here on are drawn already.
     end: usize,
+    /// The first cell has to be printed, wherever the cursor is.
+    continued: bool,
     writer: &'a mut Writer,
     /// Where a tab has to be put once everything is drawn.
     tabs: &'a mut Vec<(usize, usize)>,
@@ -239,7 +244,6 @@ struct Row<'a> {
 impl Row<'_> {
     fn paint(&mut self) {
         let last = self.cells.len() - 1;
-        let continued = self.writer.at == At::Wrapping;
         let wraps = self.end > last && self.cells[last].flags.contains(Flags::WRAPLINE);
         // The spacer in the last column is not drawn here.
         let leading = self.cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
@@ -250,18 +254,13 @@ impl Row<'_> {
             self.cells[..limit].iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| at + 1)
         };
         let mut column = 0;
-        if continued && (end > 0 || wraps || self.row_above_wraps()) {
+        if self.continued {
             column = self.draw(0);
         }
         while column < end {
             let fixed = wraps && column == last;
             column = if fixed { self.draw(column) } else { self.step(column, end, wraps) };
         }
-    }
-
-    /// The writer is wrapping, so the row above must have its mark set by a character here.
-    fn row_above_wraps(&self) -> bool {
-        self.row > 0
     }
 
     /// Draws as many cells at `column` as can be drawn in one go; returns the next column.
@@ -310,7 +309,7 @@ impl Row<'_> {
     /// Prints one character; returns the column after it.
     fn draw(&mut self, column: usize) -> usize {
         let cell = &self.cells[column];
-        if self.writer.at != At::Wrapping || column > 0 {
+        if column > 0 || !self.continued {
             self.writer.goto(self.row, column);
         }
         self.writer.print(cell, self.row, column);
@@ -388,7 +387,7 @@ fn place(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
             writer.goto(row, from);
             writer.print(&cells[from], row, from);
         }
-        writer.at = At::Wrapping;
+        writer.at = At::Wrapping(row);
     } else {
         writer.goto(row, cursor.point.column.0);
     }
@@ -469,7 +468,56 @@ pub(crate) fn style_number(style: CursorStyle) -> usize {
     steady - usize::from(style.blinking)
 }
 
-/// The style bits of a cell, for whoever compares cells.
-pub(crate) fn style_bits(cell: &Cell) -> u16 {
-    cell.flags.intersection(STYLE).bits()
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::terminal::Terminal;
+    use crate::testing::{Step, assert_same, recut, run, size, state, steps};
+
+    /// Takes a snapshot, rebuilds a terminal from it and compares the two, now and after `more`.
+    fn check(cols: u16, rows: u16, before: &[Step], more: &[Step]) {
+        let mut original = Terminal::new(size(cols, rows), 0);
+        run(&mut original, before);
+
+        let bytes = original.snapshot();
+        let mut copy = Terminal::new(original.size(), 0);
+        copy.feed(&bytes);
+
+        let about = format!("snapshot {}", bytes.escape_ascii());
+        assert_same(&state(&mut original), &state(&mut copy), &about);
+        assert_eq!(copy.unfinished(), 0);
+        assert_eq!(original.snapshot(), copy.snapshot(), "{about}");
+        let missing = unfinished_bytes(before, original.unfinished());
+        copy.feed(&missing);
+        run(&mut original, more);
+        run(&mut copy, more);
+        let about = format!("then {more:?} after {about}");
+        assert_same(&state(&mut original), &state(&mut copy), &about);
+    }
+
+    fn unfinished_bytes(steps: &[Step], count: usize) -> Vec<u8> {
+        let fed: Vec<u8> = steps
+            .iter()
+            .flat_map(|step| match step {
+                Step::Feed(bytes) => bytes.clone(),
+                Step::Resize(..) => Vec::new(),
+            })
+            .collect();
+        fed[fed.len() - count..].to_vec()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_snapshot_rebuilds_every_cell_and_mode(
+            (cols, rows) in (2u16..24, 2u16..10),
+            before in steps(60),
+            more in steps(20),
+            length in 1usize..40,
+        ) {
+            check(cols, rows, &recut(&before, length), &more);
+        }
+    }
 }

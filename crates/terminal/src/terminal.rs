@@ -43,6 +43,8 @@ pub struct Terminal {
     pending: Vec<u8>,
     /// Where in `pending` only text and colours follow.
     plain_from: usize,
+    /// The last complete piece is a string that only the ESC of another sequence ended.
+    unterminated: bool,
     /// A sequence grew too long and is being passed over.
     passing_over: bool,
     synchronized: bool,
@@ -87,6 +89,7 @@ impl Terminal {
             scanner: Scanner::new(),
             pending: Vec::new(),
             plain_from: 0,
+            unterminated: false,
             passing_over: false,
             synchronized: false,
             history,
@@ -269,10 +272,12 @@ impl Terminal {
         let mut request = None;
         while let Some(token) = self.scanner.next(rest) {
             let used = chunk.len() - rest.len();
+            self.unterminated = false;
             match token {
                 Token::Text(_) => {}
                 Token::Control(_) => plain_from = Some(used),
-                Token::Sequence { bytes, kind, truncated, .. } => {
+                Token::Sequence { bytes, kind, truncated, terminated } => {
+                    self.unterminated = !terminated;
                     if !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
@@ -328,12 +333,24 @@ impl Terminal {
             if !skipped.is_empty() {
                 skip::pass_over(skipped, &mut self.screen, &mut self.parser);
             }
-            self.parser.advance(&mut self.screen, tail);
+            let broken = if kept > 0 && !self.unterminated { broken_character(tail) } else { 0 };
+            self.parser.advance(&mut self.screen, &tail[..tail.len() - broken]);
+            self.conclude(broken > 0);
             self.pending.drain(..ready);
             self.plain_from = self.plain_from.saturating_sub(ready);
         }
         if resting && self.pending.capacity() > SPARE && self.pending.len() < SPARE {
             self.pending.shrink_to(self.pending.len());
+        }
+    }
+
+    /// Has the parser do now what it would do at the sight of the bytes that are kept back.
+    fn conclude(&mut self, broken: bool) {
+        if self.unterminated {
+            self.parser.advance(&mut self.screen, b"\x1b\\");
+            self.unterminated = false;
+        } else if broken {
+            self.parser.advance(&mut self.screen, "\u{fffd}".as_bytes());
         }
     }
 
@@ -355,6 +372,15 @@ impl fmt::Debug for Terminal {
             .field("unfinished", &self.unfinished())
             .finish_non_exhaustive()
     }
+}
+
+/// How many bytes at the end of `text` begin a character that they do not complete.
+fn broken_character(text: &[u8]) -> usize {
+    let incomplete = |count: &usize| {
+        std::str::from_utf8(&text[text.len() - count..])
+            .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    (1..=text.len().min(3)).rev().find(incomplete).unwrap_or(0)
 }
 
 fn extent(size: model::Size) -> Extent {

@@ -12,7 +12,7 @@ pub(crate) enum At {
     /// Row and column.
     Cell(usize, usize),
     /// Behind the last column of this row; the next character wraps.
-    Wrapping,
+    Wrapping(usize),
     /// Anywhere.
     Unknown,
 }
@@ -62,8 +62,12 @@ impl Writer {
         match self.at {
             At::Cell(r, c) if (r, c) == (row, column) => return,
             At::Cell(r, c) if r == row && c < column => self.csi(column - c, b"C"),
-            At::Cell(r, _) if r + 1 == row && column == 0 && self.origin == 0 => self.raw(b"\r\n"),
-            At::Cell(..) | At::Wrapping | At::Unknown => {
+            At::Cell(r, _) | At::Wrapping(r)
+                if r + 1 == row && column == 0 && self.origin == 0 =>
+            {
+                self.raw(b"\r\n");
+            }
+            At::Cell(..) | At::Wrapping(_) | At::Unknown => {
                 self.csi(row - self.origin.min(row) + 1, b";");
                 decimal(column + 1, &mut self.out);
                 self.raw(b"H");
@@ -86,7 +90,7 @@ impl Writer {
         self.at = if column + width < self.columns {
             At::Cell(row, column + width)
         } else {
-            At::Wrapping
+            At::Wrapping(row)
         };
     }
 
