@@ -140,24 +140,25 @@ pub fn signal_all(processes: &[Stat], signal: Signal) {
 /// environment or belong to its terminal session, and everything that descends from them.
 ///
 /// A process that both left the session and wiped its environment is not found; the keeper, while
-/// it lives, finds those too.
+/// it lives, finds those too. We ourselves and what descends from us are never among them, even if
+/// we were started from within the pane: our children are the keepers of other panes.
 #[must_use]
 pub fn of_pane(pane: PaneId, head: Option<u32>) -> Vec<Stat> {
     let mark = format!("CCMUX_PANE_ID={pane}");
-    let all = all();
     let us = std::process::id();
+    let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us && p.parent != us).collect();
     let carries_mark = |pid: u32| {
         fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|environ| environ.split(|&b| b == 0).any(|var| var == mark.as_bytes()))
     };
     let mut found: Vec<Stat> = all
         .iter()
-        .filter(|p| p.pid != us && !p.zombie)
+        .filter(|p| !p.zombie)
         .filter(|p| Some(p.session) == head || carries_mark(p.pid))
         .copied()
         .collect();
     let roots = found.iter().map(|p| p.pid).collect();
-    found.extend(below(&all, roots).into_iter().filter(|p| p.pid != us));
+    found.extend(below(&all, roots));
     found
 }
 
