@@ -146,7 +146,7 @@ pub fn signal_all(processes: &[Stat], signal: Signal) {
 pub fn of_pane(pane: PaneId, head: Option<u32>) -> Vec<Stat> {
     let mark = format!("CCMUX_PANE_ID={pane}");
     let us = std::process::id();
-    let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us && p.parent != us).collect();
+    let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us).collect();
     let carries_mark = |pid: u32| {
         fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|environ| environ.split(|&b| b == 0).any(|var| var == mark.as_bytes()))
