@@ -59,6 +59,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8], survive: Survive) -> Result<(), F
         return Err(fail()(error));
     }
     match (survive, path.parent()) {
+        (Survive::PowerLoss, Some(parent)) if parent.as_os_str().is_empty() => {
+            sync_dir(Path::new("."))
+        }
         (Survive::PowerLoss, Some(parent)) => sync_dir(parent),
         _ => Ok(()),
     }

@@ -1,0 +1,54 @@
+# The two commands of a newcomer are `make run` and `make test`; the rest is for working on ccmux.
+
+CARGO  ?= cargo
+PREFIX ?= $(HOME)/.local
+BIN     = target/release/ccmux
+
+.PHONY: help run build install test check bench bench-quick soak man clean
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Build ccmux and land in a pane (without a terminal: start the daemon)
+	@$(BIN)
+
+build: ## Build the release binary
+	$(CARGO) build --release --locked -p ccmux
+
+install: build man ## Install binary, man pages and completions under PREFIX (~/.local)
+	install -d $(PREFIX)/bin $(PREFIX)/share/man/man1 $(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BIN) $(PREFIX)/bin/ccmux
+	install -m 644 target/man/*.1 $(PREFIX)/share/man/man1/
+	$(BIN) completions bash > $(PREFIX)/share/bash-completion/completions/ccmux
+
+man: build ## Write the man pages to target/man
+	$(BIN) man target/man
+
+test: ## Install what the tests need, run all of them, and the short benchmark
+	scripts/install-test-tools
+	scripts/run-tests
+	$(MAKE) --no-print-directory bench-quick
+
+check: ## Formatting, lints and documentation, as CI has them
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+bench: build ## Measure against tmux and a bare PTY; table, and JSON in bench-results/
+	scripts/install-test-tools
+	$(CARGO) build --release --locked -p ccmux-testkit --bin bench
+	@mkdir -p bench-results
+	target/release/bench --ccmux $(BIN) --json bench-results/bench.json
+
+bench-quick: build
+	$(CARGO) build --release --locked -p ccmux-testkit --bin bench
+	@mkdir -p bench-results
+	target/release/bench --ccmux $(BIN) --quick --json bench-results/quick.json
+
+soak: ## The long suites: a thousand daemons killed
+	scripts/install-test-tools
+	CCMUX_SOAK_KILLS=1000 scripts/run-tests --release -E 'binary(survival)'
+
+clean: ## Remove everything that was built
+	$(CARGO) clean
+	rm -rf bench-results

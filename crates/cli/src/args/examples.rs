@@ -1,0 +1,94 @@
+//! The examples under the help of each verb.
+
+pub(super) const TOP: &str = "\
+Examples:
+  ccmux                              look at the last pane, or start a shell in a new one
+  ccmux new -n dev1 -- claude        start an agent and look at it; ctrl-b d leaves it running
+  ccmux new -d -n tests -- make test start something in the background
+  ccmux ls                           see what runs
+  ccmux send dev1 'fix it' --enter   talk to an agent
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or refused, 5 timed out,
+6 daemon unreachable";
+
+pub(super) const NEW: &str = "\
+Examples:
+  ccmux new                                a shell, here
+  ccmux new -n dev1 -- claude              an agent, attached
+  ccmux new -d --session web -- npm start  in the background, in the session web
+  ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";
+
+pub(super) const LS: &str = "\
+Examples:
+  ccmux ls
+  ccmux ls --json | jq '.sessions[].panes[] | select(.state == \"running\") | .name'";
+
+pub(super) const SHOW: &str = "\
+Examples:
+  ccmux show dev1
+  ccmux show web/dev1
+  ccmux show 1a2b3c4d --json";
+
+pub(super) const ATTACH: &str = "\
+Keys:
+  ctrl-b d   detach; the pane runs on
+
+Examples:
+  ccmux attach
+  ccmux attach dev1
+  ccmux attach dev1 --read-only";
+
+pub(super) const RENAME: &str = "\
+Examples:
+  ccmux rename dev1 frontend";
+
+pub(super) const SEND: &str = "\
+Examples:
+  ccmux send dev1 'run the tests' --enter
+  ccmux send dev1 --key ctrl-c
+  ccmux send dev1 --key up --key up --enter
+  ccmux send dev1 - --enter < prompt.txt
+  ccmux send dev1 -- --text-that-begins-with-a-dash";
+
+pub(super) const READ: &str = "\
+Examples:
+  ccmux read dev1                    what is on its screen
+  ccmux read dev1 --lines 200        with history
+  ccmux read dev1 --log > dev1.log   every byte that is kept
+  ccmux read dev1 --log --from 4096 --json
+  ccmux read dev1 --log --follow";
+
+pub(super) const WAIT: &str = "\
+Examples:
+  ccmux wait tests --for exit --timeout 600
+  ccmux wait server --for 'text=listening on port \\d+'";
+
+pub(super) const STOP: &str = "\
+Examples:
+  ccmux stop dev1
+  ccmux stop dev1 dev2 --grace 0.5
+  ccmux stop web                     every pane of the session web";
+
+pub(super) const CLOSE: &str = "\
+Examples:
+  ccmux close dev1
+  ccmux close web/dev1 web/dev2 --grace 1";
+
+pub(super) const EVENTS: &str = "\
+Examples:
+  ccmux events
+  ccmux events --after 120 --follow --json   one object per line";
+
+pub(super) const DAEMON: &str = "\
+Panes do not depend on the daemon: it can be stopped, killed or replaced while they run.
+Every other verb starts it when it is needed.
+
+Examples:
+  ccmux daemon status --json
+  ccmux daemon stop";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  ccmux completions bash > ~/.local/share/bash-completion/completions/ccmux
+  ccmux completions zsh > ~/.zfunc/_ccmux
+  ccmux completions fish > ~/.config/fish/completions/ccmux.fish";

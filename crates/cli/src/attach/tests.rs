@@ -1,0 +1,230 @@
+//! An attachment with both of its ends played by the test: the keeper and the user.
+
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use model::{EndingReason, Size, Timestamp};
+use protocol::pane::{Attach, DetachReason, Detached, Reply};
+use protocol::{Decoder, Frame, Kind};
+use rustix::fs::{OFlags, fstat};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use signal_hook::consts::{SIGTERM, SIGWINCH};
+use signal_hook::low_level::raise;
+
+use super::terminal::tests::pty;
+use super::*;
+
+/// Signals are sent to the whole process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The user's end of a terminal, the terminal, the keeper's end of a socket, and the client's.
+struct Scene {
+    user: std::fs::File,
+    program: OwnedFd,
+    terminal: Terminal,
+    keeper: UnixStream,
+    client: UnixStream,
+}
+
+fn scene() -> Scene {
+    let (user, program) = pty(OFlags::RDWR);
+    resize(&program, 100, 30);
+    let terminal = Terminal::of(program.as_fd(), program.as_fd()).unwrap();
+    let (keeper, client) = UnixStream::pair().unwrap();
+    Scene { user, program, terminal, keeper, client }
+}
+
+fn resize(terminal: &OwnedFd, cols: u16, rows: u16) {
+    let size = Winsize { ws_col: cols, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+fn detached() -> Frame {
+    Frame::json(Kind::Detached, &Detached { why: DetachReason::Asked })
+}
+
+/// What the keeper was told until the client let go.
+fn told(keeper: &mut UnixStream) -> Vec<Frame> {
+    let (mut bytes, mut decoder, mut frames) = (Vec::new(), Decoder::default(), Vec::new());
+    keeper.read_to_end(&mut bytes).unwrap();
+    decoder.push(&bytes);
+    while let Some(frame) = decoder.next_frame().unwrap() {
+        frames.push(frame);
+    }
+    frames
+}
+
+#[test]
+fn the_terminal_itself_goes_to_the_keeper_with_the_first_frame() {
+    let _alone = alone();
+    let scene = scene();
+    let signals = Signals::new().unwrap();
+
+    Watch::attach(&scene.client, &scene.terminal, &signals, View::Terminal, true).unwrap();
+
+    let mut bytes = [0; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(
+        &scene.keeper,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )
+    .unwrap();
+    let mut passed: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            passed.extend(descriptors);
+        }
+    }
+    assert_eq!(passed.len(), 1);
+    let device = |descriptor: &OwnedFd| fstat(descriptor).unwrap().st_rdev;
+    assert_eq!(device(&passed[0]), device(&scene.program));
+    let mut decoder = Decoder::default();
+    decoder.push(&bytes[..got.bytes]);
+    let attach: Attach = decoder.next_frame().unwrap().unwrap().parse().unwrap();
+    let size = Some(Size::new(100, 30).unwrap());
+    assert_eq!(attach, Attach { view: View::Terminal, size, read_only: true });
+}
+
+#[test]
+fn the_keeper_says_how_it_ended_and_its_silence_says_so_too() {
+    let _alone = alone();
+    let ending = Ending::of(Some(3), None, EndingReason::Exited, Timestamp(0));
+    let refusal = ErrorBody::new(ErrorCode::Conflict, "no");
+    let attached = Frame::new(Kind::Attached, b"{}".to_vec()).encode();
+    let cases = [
+        (detached().encode(), Ok(Outcome::Detached)),
+        (Frame::json(Kind::Ended, &ending).encode(), Ok(Outcome::Ended(ending))),
+        (Vec::new(), Ok(Outcome::KeeperGone)),
+        (b"garbage that is no frame".to_vec(), Ok(Outcome::KeeperGone)),
+        (Frame::json(Kind::Reply, &Reply::Error(refusal.clone())).encode(), Err(refusal)),
+    ];
+    for (bytes, expected) in cases {
+        let mut scene = scene();
+        let signals = Signals::new().unwrap();
+        let (client, terminal) = (&scene.client, &scene.terminal);
+        let watch = Watch::attach(client, terminal, &signals, View::Terminal, false).unwrap();
+        scene.keeper.write_all(&attached).unwrap();
+        scene.keeper.write_all(&bytes).unwrap();
+        drop(scene.keeper);
+
+        assert_eq!(watch.run(), expected);
+    }
+}
+
+#[test]
+fn keys_and_pictures_are_relayed_where_the_terminal_cannot_be_passed() {
+    let _alone = alone();
+    let mut scene = scene();
+    let signals = Signals::new().unwrap();
+    scene.terminal.make_raw().unwrap();
+    let (client, terminal) = (&scene.client, &scene.terminal);
+    let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+    scene.user.write_all(b"ls\r\x02d").unwrap();
+    let mut keeper = scene.keeper.try_clone().unwrap();
+    // A keeper that paints, and lets go when it has seen the key for it.
+    let keeper = std::thread::spawn(move || {
+        let mut decoder = Decoder::default();
+        let mut keys = Vec::new();
+        keeper.write_all(&Frame::new(Kind::Paint, b"picture".to_vec()).encode()).unwrap();
+        while !keys.ends_with(b"\x02d") {
+            let mut piece = [0; 4096];
+            let read = keeper.read(&mut piece).unwrap();
+            decoder.push(&piece[..read]);
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                if frame.kind == Kind::Input {
+                    keys.extend_from_slice(&frame.body);
+                }
+            }
+        }
+        keeper.write_all(&detached().encode()).unwrap();
+        keys
+    });
+
+    let outcome = watch.run();
+
+    assert_eq!(outcome, Ok(Outcome::Detached));
+    assert_eq!(keeper.join().unwrap(), b"ls\r\x02d");
+    let mut seen = [0; 7];
+    scene.user.read_exact(&mut seen).unwrap();
+    assert_eq!(&seen, b"picture");
+}
+
+#[test]
+fn a_new_size_is_told_to_the_keeper() {
+    let _alone = alone();
+    let mut scene = scene();
+    let signals = Signals::new().unwrap();
+    let (client, terminal) = (&scene.client, &scene.terminal);
+    let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+    resize(&scene.program, 120, 40);
+    raise(SIGWINCH).unwrap();
+    scene.keeper.write_all(&detached().encode()).unwrap();
+
+    watch.run().unwrap();
+
+    drop(scene.client);
+    let told = told(&mut scene.keeper);
+    let resize = told.iter().find(|frame| frame.kind == Kind::Resize).unwrap();
+    assert_eq!(resize.parse::<Size>().unwrap(), Size::new(120, 40).unwrap());
+}
+
+#[test]
+fn a_signal_detaches_and_is_waited_for_only_briefly() {
+    let _alone = alone();
+    for keeper_answers in [true, false] {
+        let mut scene = scene();
+        let signals = Signals::new().unwrap();
+        let (client, terminal) = (&scene.client, &scene.terminal);
+        let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+        raise(SIGTERM).unwrap();
+        if keeper_answers {
+            scene.keeper.write_all(&detached().encode()).unwrap();
+        }
+
+        let outcome = watch.run();
+
+        assert_eq!(outcome, Ok(Outcome::Signal(SIGTERM)));
+        drop(scene.client);
+        assert!(told(&mut scene.keeper).iter().any(|frame| frame.kind == Kind::Detach));
+    }
+}
+
+#[test]
+fn the_terminal_is_restored_before_a_panic_is_printed() {
+    let _alone = alone();
+    let scene = scene();
+    let restore = Restore::later(&scene.terminal).unwrap();
+    restore.also_on_panic();
+    scene.terminal.make_raw().unwrap();
+
+    let panicked = catch_unwind(AssertUnwindSafe(|| panic!("on purpose")));
+
+    assert!(panicked.is_err());
+    // The guard still lives: it was the hook that did it.
+    assert!(tcgetattr(&scene.program).unwrap().local_modes.contains(LocalModes::ICANON));
+    drop(restore);
+}
+
+#[test]
+fn a_pane_is_not_attached_to_itself() {
+    let name = "dev1".parse().unwrap();
+    let pane = PaneId::from_random([7; 16]);
+    let target = Target { pane, name: &name, dir: Path::new("/nowhere") };
+
+    let refused = refuse_itself(Some(&pane.to_string()), &target).unwrap_err();
+
+    assert_eq!(refused.code, ErrorCode::Conflict);
+    assert!(refuse_itself(None, &target).is_ok());
+    assert!(refuse_itself(Some("another"), &target).is_ok());
+}

@@ -1,0 +1,63 @@
+//! The verbs, one file each.
+
+mod attach;
+mod bare;
+mod close;
+mod completions;
+mod daemon;
+mod events;
+mod ls;
+mod man;
+mod new;
+mod read;
+mod rename;
+mod send;
+mod show;
+mod stop;
+mod wait;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::environment::ClientEnv;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Does what was typed.
+///
+/// # Errors
+///
+/// Why it was not done.
+pub(crate) fn run(cli: &Cli, env: ClientEnv, out: &Output) -> Result<(), Failure> {
+    // Scripts and pages are made where packages are built, which may have no home.
+    match &cli.command {
+        Some(Command::Completions(args)) => completions::run(out, args),
+        Some(Command::Man(args)) => man::run(args),
+        command => {
+            let home = env.state_root(cli.home.as_deref())?;
+            let context = Context { env, home, out: out.clone() };
+            match command {
+                Some(command) => run_verb(&context, command),
+                None => bare::run(&context),
+            }
+        }
+    }
+}
+
+fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::New(args) => new::run(context, args),
+        Command::Ls => ls::run(context),
+        Command::Show(args) => show::run(context, args),
+        Command::Attach(args) => attach::run(context, args),
+        Command::Rename(args) => rename::run(context, args),
+        Command::Send(args) => send::run(context, args),
+        Command::Read(args) => read::run(context, args),
+        Command::Wait(args) => wait::run(context, args),
+        Command::Stop(args) => stop::run(context, args),
+        Command::Close(args) => close::run(context, args),
+        Command::Events(args) => events::run(context, args),
+        Command::Daemon(command) => daemon::run(context, command),
+        Command::Completions(args) => completions::run(&context.out, args),
+        Command::Man(args) => man::run(args),
+    }
+}

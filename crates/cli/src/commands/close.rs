@@ -1,0 +1,35 @@
+//! `ccmux close`: end panes and retire their directories.
+
+use protocol::control::{Request, Response};
+use serde::Serialize;
+
+use crate::args::CloseArgs;
+use crate::connect::millis;
+use crate::context::Context;
+use crate::each::{Counted, each};
+use crate::failure::{Failure, unexpected};
+
+/// What `close --json` prints.
+#[derive(Serialize)]
+struct Closed<'a> {
+    closed: Vec<&'a str>,
+}
+
+pub(super) fn run(context: &Context, args: &CloseArgs) -> Result<(), Failure> {
+    let grace_ms = millis(args.grace);
+    let progress = context.out.progress(Counted("closing", args.ids.len()).to_string());
+
+    let answers = each(context, &args.ids, |link, id| {
+        let close = Request::Close { target: id.to_owned(), grace_ms };
+        let response = link.ask_once(&close, "the pane may or may not be closed")?;
+        if response == Response::Done { Ok(()) } else { Err(unexpected(&response)) }
+    });
+
+    drop(progress);
+    let (done, result) = context.sort_out(&args.ids, answers);
+    let closed = Closed { closed: done.iter().map(|(id, ())| *id).collect() };
+    context.out.answer(&closed, |closed, _| {
+        closed.closed.iter().map(|id| format!("closed {id}\n")).collect()
+    })?;
+    result
+}

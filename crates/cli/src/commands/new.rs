@@ -1,0 +1,129 @@
+//! `ccmux new`: start a command in a new pane.
+
+use std::path::{Path, PathBuf};
+
+use model::LaunchRequest;
+use protocol::control::{PaneAnswer, Request, Response};
+use protocol::{ErrorBody, ErrorCode};
+
+use crate::args::NewArgs;
+use crate::attach::{Target, Terminal, attach};
+use crate::connect::Link;
+use crate::context::Context;
+use crate::failure::{Failure, unexpected, usage};
+
+pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
+    let stays = args.detach || context.out.json;
+    let terminal = Terminal::of_this_process().filter(|terminal| !stays && !terminal.is_busy());
+    let request = request(context, args, terminal.as_ref())?;
+    let progress = context.out.progress("starting a pane…");
+
+    let doubt = "the pane may or may not have been created";
+    let response = Link::new(context).ask_once(&Request::New(Box::new(request)), doubt)?;
+
+    drop(progress);
+    let Response::Pane(answer) = response else { return Err(unexpected(&response).into()) };
+    match terminal {
+        Some(terminal) => {
+            let (pane, dir) = (&answer.pane, Path::new(&answer.pane.dir));
+            let target = Target { pane: pane.id, name: &pane.name, dir };
+            attach(context, &terminal, &target, false)
+        }
+        None => context.out.answer(&*answer, |answer, _| started(answer)),
+    }
+}
+
+fn started(answer: &PaneAnswer) -> String {
+    let PaneAnswer { session, pane } = answer;
+    format!("started {} ({}) in session {}\n", pane.name, pane.id.short(), session.name)
+}
+
+fn request(
+    context: &Context,
+    args: &NewArgs,
+    terminal: Option<&Terminal>,
+) -> Result<LaunchRequest, ErrorBody> {
+    let mut request = LaunchRequest {
+        name: args.name.clone(),
+        session: args.session.clone(),
+        mode: args.mode,
+        command: args.command.clone(),
+        cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
+        size: args.size.or_else(|| terminal.and_then(Terminal::size)),
+        client_env: context.env.for_pane(),
+        ..LaunchRequest::default()
+    };
+    for variable in &args.env {
+        let name = &variable.name;
+        let value = variable.value.as_deref().or_else(|| context.env.named(name));
+        let value = value.ok_or_else(|| {
+            usage(format!("the variable {name} is not set here, or not as UTF-8 text"))
+                .hint(format!("give it a value: --env {name}=VALUE"))
+        })?;
+        request.env.insert(name.clone(), value.to_owned());
+    }
+    Ok(request)
+}
+
+/// The directory as the daemon, which lives elsewhere, can find it.
+fn absolute(dir: &Path) -> Result<String, ErrorBody> {
+    let failed = |why: &dyn std::fmt::Display| {
+        let message = format!("cannot start in the directory `{}`: {why}", dir.display());
+        ErrorBody::new(ErrorCode::Failed, message).hint("choose another one with --cwd")
+    };
+    let path = std::path::absolute(dir).map_err(|error| failed(&error))?;
+    let path: PathBuf = path.components().collect();
+    path.into_os_string().into_string().map_err(|_| failed(&"its path is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Size, Timestamp};
+
+    use super::*;
+    use crate::environment::ClientEnv;
+    use crate::output::Output;
+
+    fn context(pairs: &[(&str, &str)]) -> Context {
+        let env = ClientEnv::new(pairs.iter().map(|(name, value)| (name.into(), value.into())));
+        let out = Output::new(false, &env, Timestamp(0));
+        Context { env, home: "/state".into(), out }
+    }
+
+    #[test]
+    fn a_request_carries_what_was_typed_and_what_a_pane_may_know() {
+        let context = context(&[("SHELL", "/bin/zsh"), ("DEBUG", "7"), ("SECRET", "hunter2")]);
+        let args = NewArgs {
+            env: vec!["PORT=80".parse().unwrap(), "DEBUG".parse().unwrap()],
+            cwd: Some("/src/".into()),
+            size: Some(Size::DEFAULT),
+            ..NewArgs::default()
+        };
+
+        let request = request(&context, &args, None).unwrap();
+
+        let env: Vec<_> = request.env.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(env, [("DEBUG", "7"), ("PORT", "80")]);
+        assert_eq!(request.client_env.into_keys().collect::<Vec<_>>(), ["SHELL"]);
+        assert_eq!(request.cwd, "/src");
+        assert_eq!(request.size, Some(Size::DEFAULT));
+    }
+
+    #[test]
+    fn a_variable_that_is_not_there_cannot_be_handed_down() {
+        let args = NewArgs { env: vec!["NOWHERE".parse().unwrap()], ..NewArgs::default() };
+
+        let refused = request(&context(&[]), &args, None).unwrap_err();
+
+        assert_eq!(refused.code, ErrorCode::Usage);
+        assert_eq!(refused.hint.as_deref(), Some("give it a value: --env NOWHERE=VALUE"));
+    }
+
+    #[test]
+    fn the_directory_is_the_current_one_unless_another_is_named() {
+        let request = request(&context(&[]), &NewArgs::default(), None).unwrap();
+
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(Path::new(&request.cwd), here);
+    }
+}

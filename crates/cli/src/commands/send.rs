@@ -1,0 +1,98 @@
+//! `ccmux send`: type text and keys into a pane.
+
+use std::io::{self, Read as _};
+
+use protocol::control::{Request, Response, Typing};
+use serde::Serialize;
+
+use crate::args::SendArgs;
+use crate::connect::{Link, millis};
+use crate::context::Context;
+use crate::failure::{Failure, unexpected, usage};
+
+/// The most text that is taken from standard input: as JSON it still fits into one frame.
+const MOST: u64 = 1 << 20;
+
+/// What `send --json` prints.
+#[derive(Serialize)]
+struct Sent {
+    sent: bool,
+}
+
+pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
+    let typing = typing(args, &mut io::stdin().lock())?;
+    let timeout_ms = millis(args.timeout);
+    let send = Request::Send { target: args.id.clone(), typing, timeout_ms };
+    let progress = context.out.progress(format!("waiting for {} to take the text…", args.id));
+
+    let doubt = "the text may or may not have been typed";
+    let response = Link::new(context).ask_once(&send, doubt)?;
+
+    drop(progress);
+    if response != Response::Done {
+        return Err(unexpected(&response).into());
+    }
+    context.out.answer(&Sent { sent: true }, |_, _| String::new())
+}
+
+fn typing(args: &SendArgs, stdin: &mut impl io::Read) -> Result<Typing, Failure> {
+    if args.text.is_empty() && args.key.is_empty() && !args.enter {
+        return Err(usage("nothing to send")
+            .hint("give some text, a key with --key, or --enter; `-` reads standard input")
+            .into());
+    }
+    let text = match args.text.as_slice() {
+        [only] if only == "-" => read_text(stdin)?,
+        words => words.join(" "),
+    };
+    Ok(Typing { text, keys: args.key.clone(), enter: args.enter })
+}
+
+fn read_text(stdin: &mut impl io::Read) -> Result<String, Failure> {
+    let mut text = String::new();
+    stdin
+        .take(MOST + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::io("read the text from standard input", &error))?;
+    if u64::try_from(text.len()).is_ok_and(|length| length <= MOST) {
+        Ok(text)
+    } else {
+        Err(usage(format!("more than {MOST} bytes on standard input"))
+            .hint("give the pane a file to read instead")
+            .into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn args(text: &[&str], enter: bool) -> SendArgs {
+        let text = text.iter().map(|&word| word.to_owned()).collect();
+        let (id, timeout) = ("dev1".to_owned(), Duration::from_secs(1));
+        SendArgs { id, text, key: vec![], enter, timeout }
+    }
+
+    fn text_of(args: &SendArgs, stdin: &[u8]) -> Result<String, u8> {
+        typing(args, &mut &*stdin).map(|typing| typing.text).map_err(|f| f.exit_code())
+    }
+
+    #[test]
+    fn the_text_comes_from_the_line_or_from_standard_input() {
+        assert_eq!(text_of(&args(&["fix", "it"], false), b"unread"), Ok("fix it".to_owned()));
+        assert_eq!(text_of(&args(&["-"], false), b"a\nb\n"), Ok("a\nb\n".to_owned()));
+        assert_eq!(text_of(&args(&["-", "x"], false), b"unread"), Ok("- x".to_owned()));
+        assert_eq!(text_of(&args(&[], true), b"unread"), Ok(String::new()));
+    }
+
+    #[test]
+    fn nothing_or_too_much_is_a_usage_error() {
+        let flood = vec![b'x'; (1 << 20) + 1];
+
+        assert_eq!(text_of(&args(&[], false), b""), Err(2));
+        assert_eq!(text_of(&args(&["-"], false), &flood), Err(2));
+        assert_eq!(text_of(&args(&["-"], false), b"\xff"), Err(1));
+    }
+}

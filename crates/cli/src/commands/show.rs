@@ -1,0 +1,56 @@
+//! `ccmux show`: show everything about a pane or a session.
+
+use protocol::ErrorBody;
+use protocol::control::{PaneAnswer, Request, Response, SessionAnswer};
+use serde::Serialize;
+
+use crate::args::ShowArgs;
+use crate::connect::Link;
+use crate::context::Context;
+use crate::describe;
+use crate::failure::{Failure, unexpected};
+use crate::output::Style;
+
+/// A pane or a session, whichever was named.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    /// A pane.
+    Pane(Box<PaneAnswer>),
+    /// A session.
+    Session(SessionAnswer),
+}
+
+impl Shown {
+    /// What the daemon answered.
+    ///
+    /// # Errors
+    ///
+    /// If it is neither.
+    pub(super) fn from_response(response: Response) -> Result<Self, ErrorBody> {
+        match response {
+            Response::Pane(answer) => Ok(Self::Pane(answer)),
+            Response::Session(answer) => Ok(Self::Session(answer)),
+            other @ (Response::Sessions(_)
+            | Response::Located { .. }
+            | Response::Text(_)
+            | Response::Waited { .. }
+            | Response::Status(_)
+            | Response::Done) => Err(unexpected(&other)),
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, style: Style) -> String {
+        match self {
+            Self::Pane(answer) => describe::pane(answer, style),
+            Self::Session(answer) => describe::session(answer, style),
+        }
+    }
+}
+
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<(), Failure> {
+    let show = Request::Show { target: args.id.clone() };
+    let response = Link::new(context).ask_again(|| show.clone())?;
+    context.out.answer(&Shown::from_response(response)?, Shown::text)
+}

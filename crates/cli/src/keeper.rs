@@ -1,0 +1,12 @@
+//! The way into a keeper. The only file that knows the keeper's crate.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Is a keeper, until its pane has ended.
+pub(crate) fn run(hooks: Option<&Path>) -> ExitCode {
+    if let Some(dir) = hooks {
+        ::keeper::hooks::enable(dir);
+    }
+    ::keeper::run()
+}

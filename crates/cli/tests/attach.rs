@@ -1,0 +1,243 @@
+//! Attaching, as a person sees it: a real terminal with `ccmux attach` in it.
+
+use model::Size;
+use rustix::process::Signal;
+use testkit::{DEADLINE, Home, Screen, process, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+fn size(cols: u16, rows: u16) -> Size {
+    Size::new(cols, rows).unwrap()
+}
+
+fn shell(home: &Home, name: &str) -> testkit::Pane {
+    let pane = home.start_pane(name, &["sh"]);
+    home.ccmux(&["send", name, "PS1='ready> '", "--enter"]).ok();
+    home.ccmux(&["wait", name, "--for", "text=^ready> ", "--timeout", "20"]).ok();
+    pane
+}
+
+fn attach(home: &Home, name: &str) -> Screen {
+    let screen = home.ccmux(&["attach", name]).screen(size(80, 24));
+    screen.wait_for("ready>");
+    screen
+}
+
+/// The terminal is as a shell left it: cooked, on its main screen, and it says so.
+fn is_restored(screen: &Screen, before: &rustix::termios::Termios, farewell: &str) {
+    let after = screen.termios();
+    assert_eq!(format!("{:?}", after.local_modes), format!("{:?}", before.local_modes));
+    assert_eq!(format!("{:?}", after.input_modes), format!("{:?}", before.input_modes));
+    let raw = String::from_utf8_lossy(&screen.raw()).into_owned();
+    let left = raw.rfind("\x1b[?1049l").expect("it left the alternate screen");
+    for mode in ["\x1b[?1000l", "\x1b[?2004l", "\x1b[?25h"] {
+        assert!(raw.contains(mode), "{mode:?} was not sent");
+    }
+    assert!(raw[left..].contains(farewell), "{:?}", &raw[left..]);
+}
+
+#[test]
+fn what_is_typed_reaches_the_program_and_what_it_prints_is_seen() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+
+    let screen = attach(&home, "work");
+    screen.send("echo $((6*7))-answer\r");
+
+    screen.wait_for("42-answer");
+    screen.send("\x02d");
+    assert_eq!(screen.wait_exit(), 0);
+}
+
+#[test]
+fn the_terminal_is_restored_after_detach_end_signal_and_the_keepers_death() {
+    for way in ["detach", "end", "sigterm", "keeper"] {
+        let home = Home::new(CCMUX);
+        let pane = shell(&home, "work");
+        let attach = home.ccmux(&["attach", "work"]);
+        let script = format!("echo started; {} attach work; echo; cat", CCMUX);
+        let screen = home.program("sh", &["-c", &script]).screen(size(80, 24));
+        drop(attach);
+        screen.wait_for("ready>");
+        let before = Home::new(CCMUX).program("cat", &[] as &[&str]).screen(size(80, 24)).termios();
+        screen.send("printf '\\033[?1000h\\033[?2004h\\033[?25l'\r");
+        screen.wait_for_match("ready> $");
+
+        let farewell = match way {
+            "detach" => {
+                screen.send("\x02d");
+                "[detached from work]"
+            }
+            "end" => {
+                screen.send("exit 3\r");
+                "exited with 3"
+            }
+            "sigterm" => {
+                let client = process::descendants(screen.program().pid)[0];
+                process::signal(&process::identity(client).unwrap(), Signal::TERM);
+                "[detached from work]"
+            }
+            _ => {
+                process::kill_and_wait(&pane.keeper(), DEADLINE);
+                "keeper is gone"
+            }
+        };
+
+        screen.wait_until(way, |view| String::from_utf8_lossy(view.raw()).contains(farewell));
+        is_restored(&screen, &before, farewell);
+    }
+}
+
+#[test]
+fn a_killed_client_leaves_its_terminal_restored_and_the_pane_alone() {
+    let home = Home::new(CCMUX);
+    let pane = shell(&home, "work");
+    let script = format!("{CCMUX} attach work; cat");
+    let screen = home.program("sh", &["-c", &script]).screen(size(80, 24));
+    screen.wait_for("ready>");
+
+    let client = process::descendants(screen.program().pid)[0];
+    process::kill_and_wait(&process::identity(client).unwrap(), DEADLINE);
+
+    screen.wait_until("the keeper put the terminal back", |view| {
+        String::from_utf8_lossy(view.raw()).contains("\x1b[?1049l")
+    });
+    assert!(process::is_alive(&pane.head));
+    screen.send("typed to cat\r");
+    screen.wait_for("typed to cat");
+    assert!(!home.ccmux(&["read", "work"]).ok().contains("typed to cat"));
+}
+
+#[test]
+fn an_attached_terminal_does_not_notice_that_the_daemon_is_killed() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let screen = attach(&home, "work");
+
+    home.kill_daemon();
+    screen.send("echo still-$((1+1))\r");
+
+    screen.wait_for("still-2");
+    assert_eq!(screen.exit(), None);
+}
+
+#[test]
+fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let large = home.ccmux(&["attach", "work"]).screen(size(100, 40));
+    large.wait_for("ready>");
+    let pane_size = |expected: &str| {
+        wait_until(expected, DEADLINE, || {
+            home.show("work")["live"]["size"].to_string() == expected
+        });
+    };
+    pane_size(r#"{"cols":100,"rows":40}"#);
+
+    let small = home.ccmux(&["attach", "work"]).screen(size(60, 20));
+    small.wait_for("ready>");
+    pane_size(r#"{"cols":60,"rows":20}"#);
+    small.send("echo to-both-$((1+1))\r");
+    small.wait_for("to-both-2");
+    large.wait_for("to-both-2");
+    large.wait_for("·");
+    small.send("\x02d");
+    small.wait_exit();
+
+    pane_size(r#"{"cols":100,"rows":40}"#);
+    large.send("stty size\r");
+    large.wait_for("40 100");
+    large.resize(size(90, 30));
+    pane_size(r#"{"cols":90,"rows":30}"#);
+}
+
+#[test]
+fn a_program_gets_one_answer_however_many_look() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let clients = [attach(&home, "work"), attach(&home, "work")];
+
+    clients[0].send("stty raw -echo min 0 time 10; printf '\\033[c'; dd bs=64 count=1 2>/dev/null | od -c | head -3; stty sane\r");
+
+    clients[0].wait_for("033");
+    clients[0].wait_until("the shell is back", |view| view.text().matches("ready>").count() > 1);
+    let screen = clients[0].text();
+    assert_eq!(screen.matches("033   [   ?").count(), 1, "{screen}");
+    for client in &clients {
+        let raw = String::from_utf8_lossy(&client.raw()).into_owned();
+        assert!(!raw.contains("\x1b[c"), "the query reached a client");
+    }
+}
+
+#[test]
+fn a_screen_with_everything_on_it_comes_back_with_the_next_client() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let first = attach(&home, "work");
+    first.send("printf '\\033[?1049h\\033[2J\\033[5;10H\\033[1;31mbold red\\033[0m \\344\\270\\255\\346\\226\\207 \\033]2;my title\\007'; cat\r");
+    first.wait_for("bold red 中文");
+    let (text, cursor) = (first.text(), first.cursor());
+    first.send("\x02d");
+    first.wait_exit();
+
+    let second = home.ccmux(&["attach", "work"]).screen(size(80, 24));
+
+    second.wait_for("bold red 中文");
+    assert_eq!((second.text(), second.cursor()), (text, cursor));
+    second.wait_until("the title is there", |view| view.title() == "my title");
+    second.send("\x03printf '\\033[?1049l'\r");
+    second.wait_for("ready>");
+}
+
+#[test]
+fn a_client_without_a_terminal_to_pass_gets_the_same_picture() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+
+    let screen = home.ccmux(&["attach", "work"]).env("CCMUX_ATTACH", "relay").screen(size(80, 24));
+    screen.wait_for("ready>");
+    screen.send("echo relay-$((1+1))\r");
+    screen.wait_for("relay-2");
+
+    screen.send("\x02d");
+    assert_eq!(screen.wait_exit(), 0);
+    let output = home.ccmux(&["attach", "work"]).fails_with(2);
+    assert!(output.contains("terminal"), "{output}");
+}
+
+#[test]
+fn a_client_that_does_not_read_slows_nobody() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    // A relay whose output nobody drains: the pipe fills and stays full.
+    let mut deaf = home
+        .program("sh", &["-c", &format!("CCMUX_ATTACH=relay {CCMUX} attach work | sleep 1000")])
+        .screen(size(80, 24));
+    wait_until("it is attached", DEADLINE, || home.show("work")["live"]["clients"] == 1);
+    let good = attach(&home, "work");
+
+    good.send(
+        "i=0; while [ $i -lt 20000 ]; do echo line-$i; i=$((i+1)); done; echo all-$((1+1))\r",
+    );
+
+    good.wait_for("all-2");
+    deaf.hang_up();
+}
+
+#[test]
+fn bare_ccmux_lands_in_a_pane_and_comes_back_to_it() {
+    let home = Home::new(CCMUX);
+    let none: [&str; 0] = [];
+
+    let first = home.ccmux(&none).screen(size(80, 24));
+    first.wait_until("a prompt", |view| !view.text().trim().is_empty());
+    first.send("echo mark-$((1+1))\r");
+    first.wait_for("mark-2");
+    first.send("\x02d");
+    first.wait_exit();
+    let second = home.ccmux(&none).screen(size(80, 24));
+
+    second.wait_for("mark-2");
+    let said = home.ccmux(&none).ok();
+    assert!(said.contains("ccmux attach"), "{said}");
+}

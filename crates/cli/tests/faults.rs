@@ -1,0 +1,276 @@
+//! Real faults: after each, a clear error, and nothing lost.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::client::{Connection, connect_in};
+use protocol::frame::{self, Frame, Kind};
+use protocol::greeting::{Hello, Refusal, Versions};
+use protocol::pane::{self, Attach, View};
+use testkit::{DEADLINE, FullDisk, Home, process, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+#[test]
+fn a_pane_whose_keeper_is_killed_is_lost_with_its_last_output_and_nobody_else_notices() {
+    let home = Home::new(CCMUX);
+    let script = "echo last words; setsid sleep 1000 & sleep 1000";
+    let lost = home.start_pane("lost", &["sh", "-c", script]);
+    let other = home.start_pane("other", &["sh"]);
+    home.ccmux(&["wait", "lost", "--for", "text=last words", "--timeout", "20"]).ok();
+    let tree = process::descendants(lost.keeper().pid);
+    assert!(tree.len() >= 3, "{tree:?}");
+    let tree: Vec<_> = tree.into_iter().filter_map(process::identity).collect();
+
+    process::kill_and_wait(&lost.keeper(), DEADLINE);
+
+    wait_until("the pane is reported as lost", DEADLINE, || home.show("lost")["state"] == "lost");
+    wait_until("its processes are ended", DEADLINE, || !tree.iter().any(process::is_alive));
+    assert!(home.ccmux(&["read", "lost"]).ok().contains("last words"));
+    assert!(home.ccmux(&["events", "--json"]).ok().contains("pane_lost"));
+    assert!(process::is_alive(&other.head));
+    assert_eq!(home.show("other")["state"], "running");
+    home.ccmux(&["close", "lost"]).ok();
+}
+
+#[test]
+fn keepers_killed_while_no_daemon_lives_are_found_by_the_next() {
+    let home = Home::new(CCMUX);
+    let lost = home.start_pane("lost", &["sleep", "1000"]);
+    let done = home.start_pane("done", &["sh"]);
+    home.kill_daemon();
+
+    process::kill_and_wait(&lost.keeper(), DEADLINE);
+    process::signal(&done.head, rustix::process::Signal::KILL);
+    wait_until("the pane has ended", DEADLINE, || done.dir.join("exit.json").exists());
+
+    assert_eq!(home.show("lost")["state"], "lost");
+    assert_eq!(home.show("done")["ending"]["signal"], 9);
+    let events = home.ccmux(&["events", "--json"]).ok();
+    assert_eq!(events.matches("pane_lost").count(), 1, "{events}");
+    assert_eq!(events.matches("pane_exited").count(), 1, "{events}");
+    home.kill_daemon();
+    let events = home.ccmux(&["events", "--json"]).ok();
+    assert_eq!(events.matches("pane_exited").count(), 1, "told twice: {events}");
+}
+
+#[test]
+fn a_state_root_that_is_not_ours_alone_is_refused() {
+    let home = Home::new(CCMUX);
+    let root = home.state_root().to_owned();
+    let elsewhere = home.dir().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let refused = |what: &str| {
+        let error = home.ccmux(&["ls"]).fails_with(6);
+        assert!(error.contains(what) && error.contains("hint:"), "{what}: {error}");
+    };
+
+    symlink(&elsewhere, &root).unwrap();
+    refused("symbolic link");
+    fs::remove_file(&root).unwrap();
+    fs::File::create(&root).unwrap();
+    refused("not a directory");
+    fs::remove_file(&root).unwrap();
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("writable by others");
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
+    if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
+        refused("belongs to user 12345");
+        std::os::unix::fs::chown(&root, Some(0), None).unwrap();
+    }
+
+    home.ccmux(&["ls"]).ok();
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_home_longer_than_any_socket_address_works() {
+    let home = Home::new(CCMUX);
+    let long = home.dir().join("x".repeat(100)).join("y".repeat(100)).join(".ccmux");
+    fs::create_dir_all(long.parent().unwrap()).unwrap();
+    let home = home.with_state_root(&long);
+
+    home.start_pane("work", &["sh"]);
+    home.ccmux(&["send", "work", "echo far-$((1+1))", "--enter"]).ok();
+    home.ccmux(&["wait", "work", "--for", "text=far-2", "--timeout", "20"]).ok();
+    let screen = home.ccmux(&["attach", "work"]).screen(model::Size::new(80, 24).unwrap());
+    screen.wait_for("far-2");
+}
+
+/// Writes over a file as something gone wrong would.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    fs::File::create(path).unwrap().write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_database_is_kept_and_rebuilt_from_the_directories() {
+    let home = Home::new(CCMUX);
+    let made =
+        home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "work", "--", "sh"]).json();
+    let ended = home.start_pane("ended", &["sh", "-c", "exit 5"].map(|word| word));
+    home.ccmux(&["wait", &ended.id, "--for", "exit", "--timeout", "20"]).ok();
+    home.kill_daemon();
+    for name in ["ccmux.db-wal", "ccmux.db-shm"] {
+        let _missing = fs::remove_file(home.state_root().join(name));
+    }
+    overwrite(&home.state_root().join("ccmux.db"), &[b'x'; 5000]);
+
+    let shown = home.ccmux(&["show", "--json", "s/work"]).json();
+
+    assert_eq!(shown["pane"]["id"], made["pane"]["id"]);
+    assert_eq!(shown["session"]["id"], made["session"]["id"]);
+    assert_eq!(shown["pane"]["state"], "running");
+    assert_eq!(home.show("ended")["ending"]["code"], 5);
+    let kept: Vec<_> = fs::read_dir(home.state_root())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("ccmux.db.damaged"))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(home.ccmux(&["events", "--json"]).ok().contains("quarantined"));
+}
+
+#[test]
+fn a_damaged_record_is_set_aside_and_reported_and_the_others_work() {
+    let home = Home::new(CCMUX);
+    let hurt = home.start_pane("hurt", &["sh"]);
+    let well = home.start_pane("well", &["sh"]);
+    home.kill_daemon();
+    overwrite(&hurt.dir.join("pane.json"), b"{\"format\":1,\"checks");
+
+    home.ccmux(&["send", "well", "echo well-$((1+1))", "--enter"]).ok();
+    home.ccmux(&["wait", "well", "--for", "text=well-2", "--timeout", "20"]).ok();
+
+    let status = home.ccmux(&["daemon", "status", "--json"]).json();
+    assert!(status["problems"].to_string().contains("pane.json"), "{status}");
+    let kept = fs::read(hurt.dir.join("pane.json.damaged")).unwrap();
+    assert_eq!(kept, b"{\"format\":1,\"checks");
+    assert!(process::is_alive(&hurt.head) && process::is_alive(&well.head));
+    assert!(home.ccmux(&["ls"]).ok().contains("well"));
+}
+
+#[test]
+fn garbage_on_either_socket_hurts_nobody() {
+    let home = Home::new(CCMUX);
+    let pane = home.start_pane("work", &["sh"]);
+    let run = home.state_root().join("run");
+    let daemon = home.daemon_pid();
+    let pieces: [&[u8]; 6] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 4096],
+        &[0; 4096],
+        b"\x02\x00\x00\x00\x04{}",
+        b"\x05\x00\x00\x00\x01{\"a\"",
+        b"\x00\x00\x00\x00\x63",
+    ];
+
+    for (dir, name) in [(run.as_path(), "control.sock"), (pane.dir.as_path(), "keeper.sock")] {
+        for garbage in pieces {
+            let mut stream = connect_in(dir, name).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            // The other end may hang up before it has read everything.
+            let _cut_short = stream.write_all(garbage);
+            let _half_closed = stream.shutdown(std::net::Shutdown::Write);
+            let mut answer = Vec::new();
+            let _reset = stream.read_to_end(&mut answer);
+        }
+    }
+
+    assert_eq!(home.daemon_pid(), daemon);
+    home.ccmux(&["send", "work", "echo fine-$((1+1))", "--enter"]).ok();
+    home.ccmux(&["wait", "work", "--for", "text=fine-2", "--timeout", "20"]).ok();
+}
+
+#[test]
+fn a_client_of_another_time_is_told_what_is_spoken_here() {
+    let home = Home::new(CCMUX);
+    let pane = home.start_pane("work", &["sh"]);
+    let run = home.state_root().join("run");
+    let future = Hello { protocol: Versions { min: 90, max: 99 }, version: "9.9.9".to_owned() };
+
+    for (dir, name) in [(run.as_path(), "control.sock"), (pane.dir.as_path(), "keeper.sock")] {
+        let mut stream = connect_in(dir, name).unwrap();
+        frame::write(&mut stream, &Frame::json(Kind::Hello, &future)).unwrap();
+        let answer = frame::read(&mut stream).unwrap().unwrap();
+        assert_eq!(answer.kind, Kind::Refused);
+        let refusal: Refusal = answer.parse().unwrap();
+        assert!(refusal.message.contains("9.9.9 speaks 90 to 99"), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn a_keeper_of_another_time_is_listed_and_can_be_stopped() {
+    let home = Home::new(CCMUX);
+    let pane = home.start_pane("work", &["sh"]);
+    home.kill_daemon();
+    // As a later release would have written it.
+    let mut record = testkit::pane::read_record(&pane.dir.join("keeper.json"));
+    record["protocol"] = serde_json::json!({ "min": 90, "max": 99 });
+    let checksum = blake3::hash(record.to_string().as_bytes()).to_hex().to_string();
+    let envelope = serde_json::json!({ "format": 1, "checksum": checksum, "record": record });
+    overwrite(&pane.dir.join("keeper.json"), envelope.to_string().as_bytes());
+
+    let shown = home.show("work");
+
+    assert_eq!(shown["state"], "running", "{shown}");
+    assert!(shown["problem"].as_str().unwrap_or_default().contains("90 to 99"), "{shown}");
+    home.ccmux(&["stop", "work", "--grace", "1"]).ok();
+    assert!(!process::is_alive(&pane.head));
+}
+
+#[test]
+fn a_follower_gets_exactly_what_follows_the_offset_it_has() {
+    let home = Home::new(CCMUX);
+    let pane = home.start_pane("work", &["sh", "-c", "seq 100000; sleep 1000"]);
+    home.ccmux(&["wait", "work", "--for", "text=100000", "--timeout", "20"]).ok();
+    let log = pane.log();
+    let mut connection = Connection::open(&pane.dir, pane::SOCKET).unwrap();
+    let from = 1234;
+
+    let view = View::Follow { from: Some(from) };
+    let attach = Attach { view, size: None, read_only: true };
+    connection.send(&Frame::json(Kind::Attach, &attach)).unwrap();
+
+    assert_eq!(connection.receive().unwrap().kind, Kind::Attached);
+    let mut got = Vec::new();
+    while got.len() < log.len() - 1234 {
+        let frame = connection.receive().unwrap();
+        assert_eq!(frame.kind, Kind::Output);
+        let (offset, bytes) = frame.body.split_at(8);
+        assert_eq!(offset, (from + got.len() as u64).to_le_bytes());
+        got.extend_from_slice(bytes);
+    }
+    assert!(got == log[1234..], "the bytes differ");
+}
+
+#[test]
+fn a_full_disk_stops_no_pane_and_says_what_is_missing() {
+    let Some(disk) = FullDisk::mount(24 << 20) else {
+        println!("skipped: mounting is not allowed here");
+        return;
+    };
+    let root = disk.path().join("state");
+    let home = Home::new(CCMUX).with_state_root(&root);
+    let pane = home.start_pane("work", &["sh"]);
+    home.ccmux(&["wait", "work", "--for", "text=.", "--timeout", "20"]).ok();
+    disk.fill();
+
+    let refused = home.ccmux(&["new", "-d", "-n", "late", "--", "sh"]).fails_with(1);
+    home.ccmux(&["send", "work", "seq 200000; echo done-$((1+1))", "--enter"]).ok();
+    home.ccmux(&["wait", "work", "--for", "text=done-2", "--timeout", "30"]).ok();
+
+    assert!(refused.to_lowercase().contains("space") || refused.contains("full"), "{refused}");
+    assert!(process::is_alive(&pane.head));
+    let problem = home.show("work")["live"]["log_problem"].to_string();
+    assert!(problem.contains("missing"), "{problem}");
+    disk.make_room();
+    home.ccmux(&["send", "work", "echo room-$((1+1))", "--enter"]).ok();
+    home.ccmux(&["wait", "work", "--for", "text=room-2", "--timeout", "20"]).ok();
+    assert!(home.ccmux(&["read", "work", "--log"]).ok().contains("room-2"));
+    home.start_pane("late", &["sh"]);
+    drop(home);
+}

@@ -1,0 +1,222 @@
+//! B3: agents outlive the daemon, whenever and however often it is killed.
+//!
+//! `CCMUX_SOAK_KILLS` says how often; `make soak` says a thousand.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::{DEADLINE, Home, Pane, process, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// Where a daemon is killed besides at random: the command that leads there, and the point.
+const POINTS: [(&[&str], &str); 9] = [
+    (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.entered"),
+    (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.directories"),
+    (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.recorded"),
+    (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.started"),
+    (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.committed"),
+    (&["rename", "spare", "spare"], "rename.committed"),
+    (&["stop", "victim"], "stop.asked"),
+    (&["close", "victim"], "close.stopped"),
+    (&["close", "victim"], "close.retired"),
+];
+
+fn kills() -> usize {
+    let wanted = std::env::vars().find(|(name, _)| name == "CCMUX_SOAK_KILLS");
+    wanted.map_or(50, |(_, count)| count.parse().expect("a number of kills"))
+}
+
+/// Numbers that differ from run to run only by their seed, which a failure names.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// Types into the panes all the time and remembers what was acknowledged.
+fn type_away(home: &Home, panes: &[Pane], over: &AtomicBool) -> Vec<(String, String)> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let pane = &panes[number % panes.len()];
+        let token = format!("token-{number}-");
+        if home.ccmux(&["send", &pane.name, &token, "--enter"]).run().status.success() {
+            acknowledged.push((pane.id.clone(), token));
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn heavy_no_pane_notices_that_the_daemon_is_killed() {
+    let mut home = Home::new(CCMUX);
+    let hooks = home.hooks();
+    home.start_daemon();
+    let agent = home.fake_agent();
+    let agent = agent.to_str().unwrap();
+    let command = [agent, "--lines", "endless", "--interval-us", "5000", "--prompt", "> "];
+    let panes: Vec<Pane> = (0..8).map(|n| home.start_pane(&format!("pane{n}"), &command)).collect();
+    home.start_pane("spare", &["sleep", "1000"]);
+    let keepers: Vec<_> = panes.iter().map(Pane::keeper).collect();
+    let home = Arc::new(home);
+    let over = Arc::new(AtomicBool::new(false));
+    let typist = thread::spawn({
+        let (home, panes, over) = (Arc::clone(&home), panes.clone(), Arc::clone(&over));
+        move || type_away(&home, &panes, &over)
+    });
+    let mut slowest = Duration::ZERO;
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+
+    for kill in 0..kills() {
+        let at_a_point = kill % 2 == 0;
+        if at_a_point {
+            let (command, point) = POINTS[(kill / 2) % POINTS.len()];
+            kill_at(&home, &hooks, command, point);
+        } else {
+            thread::park_timeout(Duration::from_millis(dice.roll(40)));
+            kill_now(&home);
+        }
+        let began = Instant::now();
+        home.ccmux(&["daemon", "start"]).ok();
+        home.ccmux(&["ls"]).ok();
+        slowest = slowest.max(began.elapsed());
+        victim_is_whole_or_not_there(&home);
+    }
+    over.store(true, Ordering::Relaxed);
+    let acknowledged = typist.join().unwrap();
+
+    println!("{} kills, slowest restart to a full listing {slowest:?}", kills());
+    println!("{} inputs acknowledged", acknowledged.len());
+    for (pane, keeper) in panes.iter().zip(&keepers) {
+        assert!(process::is_alive(&pane.head), "the program of {} has ended", pane.name);
+        assert!(process::is_alive(keeper), "the keeper of {} has ended", pane.name);
+    }
+    every_line_is_there_once(&panes);
+    every_acknowledged_input_arrived_once(&panes, &acknowledged);
+    assert_eq!(home.zombies(), []);
+    nothing_runs_that_is_not_listed(&home);
+}
+
+/// Leads the daemon to a point and kills it there.
+fn kill_at(home: &Arc<Home>, hooks: &testkit::Hooks, command: &'static [&str], point: &str) {
+    if command[1] == "victim" && home.ccmux(&["show", "victim"]).run().status.code() == Some(3) {
+        home.start_pane("victim", &["sleep", "1000"]);
+    }
+    if command[0] == "new" {
+        // Whatever is left of an earlier one; there may be none.
+        home.ccmux(&["close", "victim", "--grace", "0"]).run();
+    }
+    let daemon = home.daemon();
+    let seen = hooks.reached(point);
+    hooks.pause(point);
+    let asking = thread::spawn({
+        let home = Arc::clone(home);
+        move || home.ccmux(command).run()
+    });
+    hooks.wait_reached(point, seen + 1);
+    process::kill_and_wait(&daemon, DEADLINE);
+    hooks.release(point);
+    let answer = asking.join().unwrap();
+    let code = answer.status.code();
+    // `stop` and `close` may be asked again by the command itself; nothing else may claim success.
+    if command[0] == "new" {
+        assert_eq!(code, Some(6), "{point}: {}", answer.stderr);
+    }
+}
+
+fn kill_now(home: &Home) {
+    let status = home.ccmux(&["daemon", "status", "--json"]).run();
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+    let pid = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    if let Some(daemon) = pid.and_then(process::identity) {
+        process::kill_and_wait(&daemon, DEADLINE);
+    }
+}
+
+/// What nobody was told of is either complete or not there at all.
+fn victim_is_whole_or_not_there(home: &Home) {
+    let shown = home.ccmux(&["show", "victim", "--json"]).run();
+    match shown.status.code() {
+        Some(3) => {}
+        Some(0) => {
+            let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+            let state = shown["pane"]["state"].as_str().unwrap_or_default().to_owned();
+            assert!(
+                ["running", "stopping", "exited"].contains(&state.as_str()),
+                "the victim is {state}: {shown}"
+            );
+        }
+        _ => panic!("{}", shown.stderr),
+    }
+}
+
+fn every_line_is_there_once(panes: &[Pane]) {
+    for pane in panes {
+        let log = String::from_utf8_lossy(&pane.log()).into_owned();
+        let numbers: Vec<u64> = log
+            .match_indices("line ")
+            .filter_map(|(at, _)| log.get(at + 5..at + 13)?.parse().ok())
+            .collect();
+        let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+        assert!(numbers.len() > 50, "{} wrote only {} lines", pane.name, numbers.len());
+        assert_eq!(numbers, expected, "{} has lost or repeated a line", pane.name);
+    }
+}
+
+fn every_acknowledged_input_arrived_once(panes: &[Pane], acknowledged: &[(String, String)]) {
+    assert!(!acknowledged.is_empty(), "no input was acknowledged at all");
+    for pane in panes {
+        let mut answers = BTreeMap::new();
+        let arrived = || {
+            let log = String::from_utf8_lossy(&pane.log()).into_owned();
+            answers = acknowledged
+                .iter()
+                .filter(|(id, _)| *id == pane.id)
+                .map(|(_, token)| (token.clone(), log.matches(&format!("answer: {token}")).count()))
+                .collect();
+            answers.values().all(|count| *count > 0)
+        };
+        wait_until("every acknowledged input was answered", DEADLINE, arrived);
+        let twice: Vec<_> = answers.iter().filter(|(_, count)| **count != 1).collect();
+        assert!(twice.is_empty(), "{}: {twice:?}", pane.name);
+    }
+}
+
+/// No orphan: every process of this home is the daemon, a listed pane's, or below one.
+fn nothing_runs_that_is_not_listed(home: &Home) {
+    let listed = home.ccmux(&["ls", "--json"]).json();
+    let listed = Mutex::new(listed);
+    wait_until("only listed panes run", DEADLINE, || {
+        let mut listed = listed.lock().unwrap();
+        *listed = home.ccmux(&["ls", "--json"]).json();
+        let panes: Vec<&serde_json::Value> = listed["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|session| session["panes"].as_array().unwrap())
+            .collect();
+        let known: Vec<u32> = panes
+            .iter()
+            .filter_map(|pane| u32::try_from(pane["pid"].as_u64()?).ok())
+            .chain([home.daemon_pid()])
+            .collect();
+        home.processes().into_iter().all(|pid| {
+            let parent = process::stat(pid).map_or(0, |stat| stat.parent);
+            let is_keeper = known
+                .iter()
+                .any(|head| process::stat(*head).is_some_and(|stat| stat.parent == pid));
+            known.contains(&pid) || known.contains(&parent) || is_keeper
+        })
+    });
+}

@@ -1,0 +1,253 @@
+//! One connection to the keeper's socket.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use host::log::LogWriter;
+use protocol::frame::{self, Decoder, Frame, Kind};
+use protocol::greeting::{Hello, Refusal, SPOKEN};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use terminal::Terminal;
+
+use crate::display::Display;
+
+/// A client that lets this much wait is not reading and is let go.
+const UNREAD_AT_MOST: usize = 16 << 20;
+
+/// How much of the log goes into one frame.
+const PIECE: usize = 64 << 10;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Tells it apart from others that had its place.
+    pub(crate) id: u64,
+    stream: UnixStream,
+    decoder: Decoder,
+    descriptors: VecDeque<OwnedFd>,
+    out: Vec<u8>,
+    greeted: bool,
+    /// What it is here for.
+    pub(crate) role: Role,
+    /// Let go of it as soon as it has taken what waits for it.
+    pub(crate) leaving: bool,
+    /// The connection is of no more use.
+    pub(crate) gone: bool,
+}
+
+/// What a client is here for.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// Asks questions.
+    Asking,
+    /// Looks at the pane.
+    Viewing(Box<Display>),
+    /// Gets the exact bytes.
+    Following {
+        /// The offset it has; none needs a snapshot first.
+        at: Option<u64>,
+        /// The size of its terminal, if it has one.
+        size: Option<model::Size>,
+        /// Keys are not passed on.
+        read_only: bool,
+    },
+}
+
+impl Client {
+    pub(crate) fn new(id: u64, stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            id,
+            stream,
+            decoder: Decoder::default(),
+            descriptors: VecDeque::new(),
+            out: Vec::new(),
+            greeted: false,
+            role: Role::Asking,
+            leaving: false,
+            gone: false,
+        })
+    }
+
+    /// Reads what the client sent. Frames come out of [`Client::next_frame`].
+    pub(crate) fn receive(&mut self) {
+        let mut bytes = [0; 16 << 10];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(
+            &self.stream,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(passed) = message {
+                self.descriptors.extend(passed);
+            }
+        }
+        // One descriptor is all that any message has use for.
+        self.descriptors.truncate(1);
+        match received {
+            Ok(message) if message.bytes > 0 => {
+                if message.flags.contains(ReturnFlags::CTRUNC) {
+                    self.descriptors.clear();
+                }
+                self.decoder.push(&bytes[..message.bytes]);
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(_) => self.gone = true,
+        }
+    }
+
+    /// The next message after the greeting. What is not a message ends the connection with a word
+    /// about why.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        while !self.leaving {
+            match self.decoder.next_frame() {
+                Ok(Some(frame)) if self.greeted => return Some(frame),
+                Ok(Some(frame)) => self.greet(&frame),
+                Ok(None) => return None,
+                Err(error) => self.refuse(error.to_string()),
+            }
+        }
+        None
+    }
+
+    fn greet(&mut self, frame: &Frame) {
+        let hello = if frame.kind == Kind::Hello {
+            frame.parse::<Hello>().map_err(|error| error.to_string())
+        } else {
+            Err("the first message must be a greeting".to_owned())
+        };
+        match hello.map(|hello| hello.answer(std::process::id(), "keeper")) {
+            Ok(Ok(welcome)) => {
+                self.greeted = true;
+                self.send(&Frame::json(Kind::Welcome, &welcome));
+            }
+            Ok(Err(refusal)) => {
+                self.send(&Frame::json(Kind::Refused, &refusal));
+                self.leaving = true;
+            }
+            Err(message) => self.refuse(message),
+        }
+    }
+
+    /// Ends the connection with a word about why.
+    pub(crate) fn refuse(&mut self, message: String) {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let refusal = Refusal { protocol: SPOKEN, version, message };
+        self.send(&Frame::json(Kind::Refused, &refusal));
+        self.leaving = true;
+    }
+
+    /// The descriptor that came with the latest message.
+    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Sends a message, now or when the client takes it.
+    pub(crate) fn send(&mut self, frame: &Frame) {
+        frame::append(&mut self.out, frame.kind, &[&frame.body]);
+        self.flush();
+    }
+
+    /// Moves on everything that waits for this client.
+    pub(crate) fn pump(&mut self, terminal: &mut Terminal, log: &LogWriter) {
+        self.flush();
+        let gone = match &mut self.role {
+            Role::Asking => false,
+            Role::Viewing(display) if display.tty.is_some() => !display.flush(),
+            Role::Viewing(display) => {
+                if self.out.is_empty() && display.wants_client() {
+                    frame::append(&mut self.out, Kind::Paint, &[&display.take_pending()]);
+                }
+                false
+            }
+            Role::Following { at, .. } => {
+                follow(at, &mut self.out, terminal, log);
+                false
+            }
+        };
+        self.flush();
+        if gone {
+            self.leaving = true;
+            self.role = Role::Asking;
+        }
+        self.gone |= self.leaving && self.out.is_empty();
+    }
+
+    fn flush(&mut self) {
+        while !self.out.is_empty() && !self.gone {
+            match self.stream.write(&self.out) {
+                Ok(0) => self.gone = true,
+                Ok(n) => {
+                    self.out.drain(..n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.gone |= self.out.len() > UNREAD_AT_MOST;
+                    return;
+                }
+                Err(_) => self.gone = true,
+            }
+        }
+        if self.out.capacity() > PIECE {
+            self.out = Vec::new();
+        }
+    }
+
+    /// Whether the client has to take bytes before anything else can be sent.
+    pub(crate) fn wants_socket(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Whether there is something it has not got yet.
+    pub(crate) fn is_behind(&self, end: u64) -> bool {
+        self.wants_socket()
+            || match &self.role {
+                Role::Asking => false,
+                Role::Viewing(display) => display.is_behind(),
+                Role::Following { at, .. } => at.is_none_or(|at| at < end),
+            }
+    }
+
+    /// The size of its terminal, if it has a say in the pane's.
+    pub(crate) fn size(&self) -> Option<model::Size> {
+        match &self.role {
+            Role::Asking => None,
+            Role::Viewing(display) => Some(display.size),
+            Role::Following { size, .. } => *size,
+        }
+    }
+}
+
+/// Sends a follower what it does not have, as much as it takes without waiting.
+fn follow(at: &mut Option<u64>, out: &mut Vec<u8>, terminal: &mut Terminal, log: &LogWriter) {
+    if !out.is_empty() {
+        return;
+    }
+    let piece = at.filter(|at| *at < log.end()).map(|at| (at, log.read(at, PIECE)));
+    match (*at, piece) {
+        (Some(at), None) if at == log.end() => {}
+        (_, Some((from, Some(bytes)))) => {
+            frame::append(out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
+            *at = Some(from + bytes.len() as u64);
+        }
+        // It has nothing yet, or what it wants is no longer kept.
+        _ => {
+            let snapshot = terminal.snapshot();
+            let stands_for = log.end() - terminal.unfinished() as u64;
+            frame::append(out, Kind::Snapshot, &[&stands_for.to_le_bytes(), &snapshot]);
+            *at = Some(stands_for);
+        }
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

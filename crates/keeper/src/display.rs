@@ -1,0 +1,261 @@
+//! What one attached client sees.
+//!
+//! ```text
+//!          does not keep up, another size,
+//!          or the program switched screens
+//!   Raw ------------------------------------> Frames
+//!    ^                                          |
+//!    +------------------------------------------+
+//!          a frame was painted, little had come
+//!          since the one before, sizes are equal
+//! ```
+//!
+//! Raw: the program's bytes, as they come and at once, less the queries that the outer terminal
+//! must not answer. Frames: the latest picture, at most every 16 ms, with everything between two
+//! pictures left out. Both leave the outer terminal in the same state, so changing over is always
+//! possible.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use host::log::LogWriter;
+use model::Size;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use terminal::{Filter, Painter, Passed, Terminal, outer};
+
+use crate::prefix::Prefix;
+
+/// Between two frames while a client does not keep up: as often as a screen shows a picture.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// For this long after a key, frames come as fast as the client takes them.
+const ATTENTIVE: Duration = Duration::from_millis(30);
+
+/// How long a frame waits for the end of a synchronised update.
+const UPDATE_AT_MOST: Duration = Duration::from_millis(100);
+
+/// How many raw bytes may wait for a client before it gets a picture instead.
+const BACKLOG: usize = 32 << 10;
+
+/// With fewer bytes than this between two frames, the raw bytes are the better way.
+const QUIET: usize = 8 << 10;
+
+/// Ends whatever sequence the outer terminal may be in the middle of.
+const CANCEL: u8 = 0x18;
+
+/// A client's terminal, passed to us.
+#[derive(Debug)]
+pub(crate) struct Tty {
+    fd: OwnedFd,
+    saved: Termios,
+}
+
+impl Tty {
+    /// Takes over a terminal.
+    ///
+    /// It is opened anew, because the flag that makes writing to it never wait belongs to the open
+    /// file, which the client's shell shares.
+    pub(crate) fn take(passed: &OwnedFd) -> Result<Self, Errno> {
+        use std::os::fd::AsRawFd as _;
+        let saved = tcgetattr(passed)?;
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let mut raw = saved.clone();
+        raw.make_raw();
+        tcsetattr(&fd, OptionalActions::Now, &raw)?;
+        Ok(Self { fd, saved })
+    }
+
+    /// Keys, or none at the end of the terminal.
+    pub(crate) fn read(&self, into: &mut [u8]) -> Option<usize> {
+        match rustix::io::read(&self.fd, into) {
+            Ok(0) | Err(Errno::IO) => None,
+            Ok(n) => Some(n),
+            Err(_) => Some(0),
+        }
+    }
+
+    /// Puts everything back, for a client that died and cannot.
+    fn restore(&self) {
+        // As much as the terminal takes; there is nobody left to wait for.
+        let _part = rustix::io::write(&self.fd, &outer::leave());
+        let _gone = tcsetattr(&self.fd, OptionalActions::Now, &self.saved);
+    }
+}
+
+impl AsFd for Tty {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// See the module documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Showing {
+    Raw,
+    Frames,
+}
+
+/// One client's view of the pane.
+#[derive(Debug)]
+pub(crate) struct Display {
+    /// The client's terminal; none if its bytes go through its socket.
+    pub(crate) tty: Option<Tty>,
+    /// The size of the client's terminal.
+    pub(crate) size: Size,
+    /// Keys are not passed on.
+    pub(crate) read_only: bool,
+    /// Reads its keys.
+    pub(crate) prefix: Prefix,
+    painter: Painter,
+    filter: Filter,
+    showing: Showing,
+    /// Bytes that the client has not taken yet.
+    pending: Vec<u8>,
+    /// Bytes of output since the last frame.
+    unseen: usize,
+    /// Something is to be painted.
+    stale: bool,
+    painted: Instant,
+    typed: Option<Instant>,
+    held: Option<Instant>,
+}
+
+impl Display {
+    /// A display that has not been painted yet.
+    pub(crate) fn new(tty: Option<Tty>, size: Size, read_only: bool, now: Instant) -> Self {
+        Self {
+            tty,
+            size,
+            read_only,
+            prefix: Prefix::default(),
+            painter: Painter::new(),
+            filter: Filter::new(),
+            showing: Showing::Frames,
+            pending: outer::enter(),
+            unseen: 0,
+            stale: true,
+            painted: now.checked_sub(FRAME).unwrap_or(now),
+            typed: None,
+            held: None,
+        }
+    }
+
+    /// The client pressed a key: it wants to see what comes of it at once.
+    pub(crate) fn note_key(&mut self, now: Instant) {
+        self.typed = Some(now);
+    }
+
+    /// The pane wrote something.
+    pub(crate) fn output(&mut self, bytes: &[u8]) {
+        self.unseen += bytes.len();
+        if self.showing == Showing::Frames {
+            self.stale = true;
+            return;
+        }
+        let too_slow = !self.pending.is_empty() && self.pending.len() + bytes.len() > BACKLOG;
+        if too_slow || self.filter.pass(bytes, &mut self.pending) == Passed::Resync {
+            self.begin_frames();
+        }
+    }
+
+    /// The pane or the client's terminal has another size.
+    pub(crate) fn resized(&mut self) {
+        self.begin_frames();
+    }
+
+    fn begin_frames(&mut self) {
+        if self.showing == Showing::Raw {
+            self.pending.clear();
+            self.pending.push(CANCEL);
+        }
+        self.painter.forget();
+        self.showing = Showing::Frames;
+        self.stale = true;
+    }
+
+    /// Paints if it is time to.
+    pub(crate) fn paint(&mut self, terminal: &mut Terminal, log: &LogWriter, now: Instant) {
+        if !self.stale || self.pending.len() > 1 || now < self.due(terminal, now) {
+            return;
+        }
+        let pane = terminal.size();
+        self.pending.extend(self.painter.frame(terminal, self.size));
+        self.stale = false;
+        self.held = None;
+        self.painted = now;
+        if self.size == pane && self.unseen < QUIET {
+            self.showing = Showing::Raw;
+            self.filter = Filter::new();
+            // The picture ends before a sequence that has only begun; the filter waits for its end.
+            let unfinished = terminal.unfinished();
+            if let Some(tail) = log.read(log.end() - unfinished as u64, unfinished)
+                && self.filter.pass(&tail, &mut self.pending) == Passed::Resync
+            {
+                self.begin_frames();
+            }
+        }
+        self.unseen = 0;
+    }
+
+    /// When the next frame may be painted.
+    fn due(&mut self, terminal: &Terminal, now: Instant) -> Instant {
+        let attentive = self.typed.is_some_and(|typed| now < typed + ATTENTIVE);
+        let due = if attentive { now } else { self.painted + FRAME };
+        if terminal.in_synchronized_update() {
+            let held = *self.held.get_or_insert(now);
+            return due.max(held + UPDATE_AT_MOST);
+        }
+        self.held = None;
+        due
+    }
+
+    /// When [`Display::paint`] has something to do, unless the client has to take bytes first.
+    pub(crate) fn deadline(&mut self, terminal: &Terminal, now: Instant) -> Option<Instant> {
+        (self.stale && self.pending.len() <= 1).then(|| self.due(terminal, now))
+    }
+
+    /// Whether the client has to take bytes before anything else can be shown.
+    pub(crate) fn wants_client(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether there is something the client has not seen.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.stale || self.wants_client()
+    }
+
+    /// Everything that is to go to the client, for one without a terminal of its own.
+    pub(crate) fn take_pending(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Writes to the client's terminal what it takes now. False if the terminal is gone.
+    pub(crate) fn flush(&mut self) -> bool {
+        let Some(tty) = &self.tty else { return true };
+        while !self.pending.is_empty() {
+            match rustix::io::write(tty, &self.pending) {
+                Ok(0) | Err(Errno::AGAIN) => return true,
+                Ok(n) => {
+                    self.pending.drain(..n);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        if self.pending.capacity() > BACKLOG {
+            self.pending = Vec::new();
+        }
+        true
+    }
+
+    /// Puts the client's terminal back, for a client that died and cannot.
+    pub(crate) fn restore(&self) {
+        if let Some(tty) = &self.tty {
+            tty.restore();
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The pane itself: one loop that owns everything and waits for whatever comes next.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use host::file::Survive;
+use host::log::LogWriter;
+use host::{clock, hooks, record, socket};
+use model::{Ending, EndingReason, Size, Timestamp};
+use protocol::control::LiveView;
+use protocol::frame::{Frame, Kind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use terminal::Terminal;
+
+use crate::client::{Client, Role};
+use crate::input::{self, Input, Item};
+use crate::pty::{Got, Pty};
+use crate::tree::{self, Tree};
+
+mod requests;
+
+/// How much is read from the pane before its clients get a turn.
+const BATCH: usize = 64 << 10;
+
+/// The pane was quiet for this long: time to bring the screen up to date.
+const QUIET: Duration = Duration::from_millis(10);
+
+/// How long what is left of a pane may take to leave after its head has.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long clients may take to get the last picture.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// How many clients one pane serves.
+const CLIENTS_AT_MOST: usize = 128;
+
+/// Where the keeper is told of signals.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// A child has ended.
+    pub(crate) child: UnixStream,
+    /// The system asks us to leave.
+    pub(crate) terminate: UnixStream,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Pane {
+    pty: Pty,
+    terminal: Terminal,
+    log: LogWriter,
+    input: Input,
+    tree: Tree,
+    listener: UnixListener,
+    signals: Signals,
+    clients: Vec<Client>,
+    next_client: u64,
+    buffer: Vec<u8>,
+    quiet_at: Option<Instant>,
+    last_output: Option<Timestamp>,
+    /// Somebody asked for the end.
+    stopped: bool,
+}
+
+/// What a wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Pane,
+    Listener,
+    ChildEnded,
+    Terminate,
+    Socket(usize),
+    Tty(usize),
+}
+
+impl Pane {
+    pub(crate) fn new(
+        pty: Pty,
+        log: LogWriter,
+        size: Size,
+        head: u32,
+        listener: UnixListener,
+        signals: Signals,
+    ) -> Self {
+        Self {
+            pty,
+            terminal: Terminal::new(size, 0),
+            log,
+            input: Input::default(),
+            tree: Tree::new(head),
+            listener,
+            signals,
+            clients: Vec::new(),
+            next_client: 0,
+            buffer: vec![0; BATCH],
+            quiet_at: None,
+            last_output: None,
+            stopped: false,
+        }
+    }
+
+    /// Serves the pane until no process of it is left, and records how it ended.
+    pub(crate) fn run(mut self) {
+        self.tree.reap();
+        while !(self.tree.is_empty() && self.tree.head_ended().is_some()) {
+            self.turn();
+        }
+        self.finish();
+    }
+
+    fn turn(&mut self) {
+        let ready = self.wait();
+        let now = Instant::now();
+        for (source, _) in &ready {
+            match *source {
+                Source::Listener => self.accept(),
+                Source::ChildEnded => self.child_ended(now),
+                Source::Terminate => {
+                    drain(&self.signals.terminate);
+                    self.stop(GRACE, now);
+                }
+                Source::Socket(at) => self.hear(at, now),
+                Source::Tty(at) => self.keys(at, now),
+                Source::Pane => {}
+            }
+        }
+        self.type_on(now);
+        if ready.iter().any(|(source, flags)| {
+            *source == Source::Pane && flags.intersects(PollFlags::IN | PollFlags::HUP)
+        }) {
+            self.read_pane(now);
+        }
+        if self.quiet_at.is_some_and(|at| now >= at) {
+            self.quiet_at = None;
+            self.terminal.settle();
+        }
+        self.tree.insist(now);
+        self.show(now);
+    }
+
+    /// Waits for the next thing to do; nothing wakes an idle pane.
+    fn wait(&mut self) -> Vec<(Source, PollFlags)> {
+        let now = Instant::now();
+        let timeout = self.deadline(now).map(|at| {
+            let left = at.saturating_duration_since(now);
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let mut sources =
+            vec![Source::Pane, Source::Listener, Source::ChildEnded, Source::Terminate];
+        let typing = if self.input.wants_pane() { PollFlags::OUT } else { PollFlags::empty() };
+        let mut fds = vec![
+            PollFd::new(&self.pty, PollFlags::IN | typing),
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.signals.child, PollFlags::IN),
+            PollFd::new(&self.signals.terminate, PollFlags::IN),
+        ];
+        // Whoever types faster than the pane reads has to wait, and nobody else.
+        let full = self.input.waiting() >= input::AT_MOST / 2;
+        for (at, client) in self.clients.iter().enumerate() {
+            let out = if client.wants_socket() { PollFlags::OUT } else { PollFlags::empty() };
+            let heard = if full { PollFlags::empty() } else { PollFlags::IN };
+            sources.push(Source::Socket(at));
+            fds.push(PollFd::new(client, heard | out));
+            if let Role::Viewing(display) = &client.role
+                && let Some(tty) = &display.tty
+            {
+                let out = if display.wants_client() { PollFlags::OUT } else { PollFlags::empty() };
+                sources.push(Source::Tty(at));
+                fds.push(PollFd::from_borrowed_fd(tty.as_fd(), heard | out));
+            }
+        }
+        if poll(&mut fds, timeout.as_ref()).is_err() {
+            // Interrupted; the signal's pipe says the rest.
+            return Vec::new();
+        }
+        let flags = fds.iter().map(PollFd::revents);
+        sources.into_iter().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
+    }
+
+    fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        let terminal = &self.terminal;
+        let frames = self.clients.iter_mut().filter_map(|client| match &mut client.role {
+            Role::Viewing(display) => display.deadline(terminal, now),
+            Role::Asking | Role::Following { .. } => None,
+        });
+        frames.chain(self.input.deadline()).chain(self.tree.deadline()).chain(self.quiet_at).min()
+    }
+
+    /// Takes what the pane wrote, up to one batch, into log, screen and the clients' hands.
+    fn read_pane(&mut self, now: Instant) -> Got {
+        let mut filled = 0;
+        let mut last = Got::Nothing;
+        while filled < BATCH {
+            last = self.pty.read(&mut self.buffer[filled..]);
+            match last {
+                Got::Bytes(n) => filled += n,
+                Got::Nothing | Got::End => break,
+            }
+        }
+        if filled == 0 {
+            return last;
+        }
+        if self.log.wants_roll(self.terminal.unfinished() == 0) {
+            let snapshot = (self.terminal.unfinished() == 0).then(|| self.terminal.snapshot());
+            self.log.roll(snapshot.as_deref());
+        }
+        let bytes = &self.buffer[..filled];
+        self.log.append(bytes);
+        self.terminal.feed(bytes);
+        let answers = self.terminal.take_answers();
+        for client in &mut self.clients {
+            if let Role::Viewing(display) = &mut client.role {
+                display.output(bytes);
+            }
+        }
+        self.last_output = Some(clock::now());
+        self.quiet_at = Some(now + QUIET);
+        if !answers.is_empty() {
+            self.input.answer(&answers);
+            self.type_on(now);
+        }
+        last
+    }
+
+    /// Types what waits to be typed.
+    fn type_on(&mut self, now: Instant) {
+        for id in self.input.pump(&self.pty, now) {
+            if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+                client.send(&requests::done());
+            }
+        }
+    }
+
+    /// Shows every client what it has not seen, as far as it takes it.
+    fn show(&mut self, now: Instant) {
+        for client in &mut self.clients {
+            client.pump(&mut self.terminal, &self.log);
+            if let Role::Viewing(display) = &mut client.role {
+                display.paint(&mut self.terminal, &self.log, now);
+                client.pump(&mut self.terminal, &self.log);
+            }
+        }
+        let before = self.clients.len();
+        self.clients.retain(|client| {
+            // A client that left by itself has already been detached; this one died.
+            if let (true, Role::Viewing(display)) = (client.gone, &client.role) {
+                display.restore();
+            }
+            !client.gone
+        });
+        if self.clients.len() < before {
+            self.fit();
+        }
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.listener.accept() else { return };
+        if !socket::is_ours(&stream) {
+            return;
+        }
+        self.next_client += 1;
+        if let Ok(mut client) = Client::new(self.next_client, stream) {
+            if self.clients.len() >= CLIENTS_AT_MOST {
+                client.refuse(format!("this pane already has {CLIENTS_AT_MOST} clients"));
+            }
+            self.clients.push(client);
+        }
+    }
+
+    /// Keys from a client's terminal.
+    fn keys(&mut self, at: usize, now: Instant) {
+        let mut keys = [0; 4096];
+        let Role::Viewing(display) = &mut self.clients[at].role else { return };
+        let Some(tty) = &display.tty else { return };
+        match tty.read(&mut keys) {
+            Some(0) => {}
+            Some(n) => self.pressed(at, &keys[..n], now),
+            None => self.let_go(at, protocol::pane::DetachReason::TerminalGone),
+        }
+    }
+
+    /// The smallest terminal decides how large the pane is. With none, it stays as it is.
+    fn fit(&mut self) {
+        let Some(size) = self.clients.iter().filter_map(Client::size).reduce(Size::smallest) else {
+            return;
+        };
+        if size == self.terminal.size() {
+            return;
+        }
+        // The programs are told first: what they write from now on is for the new size.
+        if self.pty.resize(size).is_err() {
+            return;
+        }
+        self.terminal.resize(size);
+        self.log.note_size(size);
+        for client in &mut self.clients {
+            match &mut client.role {
+                Role::Asking => {}
+                Role::Viewing(display) => display.resized(),
+                Role::Following { .. } => client.send(&Frame::json(Kind::Resized, &size)),
+            }
+        }
+    }
+
+    fn child_ended(&mut self, now: Instant) {
+        drain(&self.signals.child);
+        let before = self.tree.head_ended();
+        self.tree.reap();
+        if before.is_none() && self.tree.head_ended().is_some() && !self.tree.is_empty() {
+            // The pane goes with its head; whatever was started in it goes too.
+            self.tree.hang_up(GRACE, now);
+        }
+    }
+
+    /// Begins the end.
+    fn stop(&mut self, grace: Duration, now: Instant) {
+        hooks::point("keeper.stop");
+        self.stopped = true;
+        self.tree.hang_up(grace, now);
+    }
+
+    /// The last bytes, the last picture, the record of the end, in that order.
+    fn finish(mut self) {
+        self.pty.release();
+        let until = Instant::now() + FAREWELL;
+        while Instant::now() < until && self.read_pane(Instant::now()) != Got::End {
+            self.wait_for_pane(until);
+        }
+        self.terminal.settle();
+        let snapshot = self.terminal.snapshot();
+        self.log.snapshot(&snapshot);
+        let ending = self.ending();
+        hooks::point("keeper.ending");
+        if let Err(error) = record::write(Path::new("exit.json"), &ending, Survive::PowerLoss) {
+            complain(&error.to_string());
+        }
+        self.take_leave(&ending, until);
+    }
+
+    fn wait_for_pane(&self, until: Instant) {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+        // Nothing to do about a failed wait but to look again.
+        let _ready = poll(&mut [PollFd::new(&self.pty, PollFlags::IN)], Some(&timeout));
+    }
+
+    fn ending(&self) -> Ending {
+        let (code, signal) = self.tree.head_ended().map_or((None, None), tree::code_and_signal);
+        let reason = if self.stopped { EndingReason::Stopped } else { EndingReason::Exited };
+        Ending::of(code, signal, reason, clock::now())
+    }
+
+    /// Shows every client the last picture and tells it that this was the last.
+    fn take_leave(&mut self, ending: &Ending, until: Instant) {
+        let end = self.log.end();
+        let behind = |pane: &Self| pane.clients.iter().any(|client| client.is_behind(end));
+        while behind(self) && Instant::now() < until {
+            self.wait();
+            self.show(Instant::now());
+        }
+        for client in &mut self.clients {
+            // The terminal is the client's again: what follows is for it to clear up.
+            client.role = Role::Asking;
+            client.send(&Frame::json(Kind::Ended, ending));
+            client.leaving = true;
+        }
+        while !self.clients.is_empty() && Instant::now() < until {
+            self.show(Instant::now());
+            if self.clients.iter().any(Client::wants_socket) {
+                self.wait();
+            }
+        }
+    }
+
+    fn status(&mut self) -> LiveView {
+        LiveView {
+            keeper_pid: std::process::id(),
+            size: self.terminal.size(),
+            title: self.terminal.title(),
+            log_start: self.log.start(),
+            log_end: self.log.end(),
+            clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Asking)).count(),
+            last_output: self.last_output,
+            log_problem: self.log.problem().map(str::to_owned),
+        }
+    }
+
+    fn queue(&mut self, item: Item) {
+        self.input.push(item);
+    }
+}
+
+/// Empties a signal's pipe: how often it came does not matter.
+fn drain(mut pipe: &UnixStream) {
+    let mut bytes = [0; 64];
+    while matches!(io::Read::read(&mut pipe, &mut bytes), Ok(n) if n > 0) {}
+}
+
+/// A line in `keeper.err`, for what nobody is there to be told.
+pub(crate) fn complain(what: &str) {
+    use std::io::Write as _;
+    // If even that cannot be written, nothing is left to try.
+    let _unheard = writeln!(io::stderr(), "{} {what}", clock::now());
+}

@@ -1,0 +1,191 @@
+//! What clients ask of the pane, and what they type.
+
+use std::time::{Duration, Instant};
+
+use model::Size;
+use protocol::error::{ErrorBody, ErrorCode};
+use protocol::frame::{Frame, Kind};
+use protocol::pane::{
+    Attach, Attached, DetachReason, Detached, Reply, Request, Response, ScreenView, View,
+};
+
+use super::Pane;
+use crate::client::Role;
+use crate::display::{Display, Tty};
+use crate::input::{AT_MOST, Item};
+use crate::prefix::Command;
+use crate::typing;
+
+/// The answer to a request that needs no other.
+pub(super) fn done() -> Frame {
+    Frame::json(Kind::Reply, &Reply::Ok(Response::Done))
+}
+
+impl Pane {
+    /// Takes what a client sent.
+    pub(super) fn hear(&mut self, at: usize, now: Instant) {
+        self.clients[at].receive();
+        while let Some(frame) = self.clients[at].next_frame() {
+            self.handle(at, &frame, now);
+        }
+    }
+
+    fn handle(&mut self, at: usize, frame: &Frame, now: Instant) {
+        let handled = match frame.kind {
+            Kind::Request => frame.parse().map(|request| self.answer(at, request, now)),
+            Kind::Attach => frame.parse().map(|attach| self.attach(at, &attach, now)),
+            Kind::Resize => frame.parse().map(|size| self.client_resized(at, size)),
+            Kind::Input => {
+                self.pressed(at, &frame.body, now);
+                Ok(())
+            }
+            Kind::Detach => {
+                self.let_go(at, DetachReason::Asked);
+                Ok(())
+            }
+            Kind::Hello
+            | Kind::Welcome
+            | Kind::Refused
+            | Kind::Reply
+            | Kind::Event
+            | Kind::Attached
+            | Kind::Snapshot
+            | Kind::Output
+            | Kind::Paint
+            | Kind::Resized
+            | Kind::Ended
+            | Kind::Detached => {
+                self.clients[at].refuse(format!("a keeper takes no {:?} frames", frame.kind));
+                Ok(())
+            }
+        };
+        if let Err(error) = handled {
+            let body = ErrorBody::new(ErrorCode::Usage, error.to_string());
+            self.clients[at].send(&Frame::json(Kind::Reply, &Reply::Error(body)));
+        }
+    }
+
+    fn answer(&mut self, at: usize, request: Request, now: Instant) {
+        let reply = match request {
+            Request::Status => Reply::Ok(Response::Status(self.status())),
+            Request::Screen => Reply::Ok(Response::Screen(self.screen())),
+            Request::Type(typing) => {
+                if self.input.waiting() + typing.text.len() > AT_MOST {
+                    Reply::Error(ErrorBody::new(
+                        ErrorCode::Conflict,
+                        format!(
+                            "{} bytes already wait for the program to read them",
+                            self.input.waiting()
+                        ),
+                    ))
+                } else {
+                    let modes = self.terminal.modes();
+                    typing::items(&typing, &modes).into_iter().for_each(|item| self.queue(item));
+                    let id = self.clients[at].id;
+                    self.queue(Item::Confirm(id));
+                    return;
+                }
+            }
+            Request::Stop { grace_ms } => {
+                self.stop(Duration::from_millis(grace_ms), now);
+                Reply::Ok(Response::Done)
+            }
+        };
+        self.clients[at].send(&Frame::json(Kind::Reply, &reply));
+    }
+
+    fn screen(&mut self) -> ScreenView {
+        let cursor = self.terminal.cursor();
+        ScreenView {
+            text: self.terminal.screen_text(),
+            row: cursor.row,
+            col: cursor.col,
+            title: self.terminal.title(),
+            log_end: self.log.end(),
+        }
+    }
+
+    fn attach(&mut self, at: usize, attach: &Attach, now: Instant) {
+        let role = match self.role(at, attach, now) {
+            Ok(role) => role,
+            Err(body) => {
+                self.clients[at].send(&Frame::json(Kind::Reply, &Reply::Error(body)));
+                return;
+            }
+        };
+        self.clients[at].role = role;
+        self.fit();
+        let attached = Attached { size: self.terminal.size(), log_end: self.log.end() };
+        self.clients[at].send(&Frame::json(Kind::Attached, &attached));
+    }
+
+    fn role(&mut self, at: usize, attach: &Attach, now: Instant) -> Result<Role, ErrorBody> {
+        let usage = |message: &str| ErrorBody::new(ErrorCode::Usage, message);
+        let client = &mut self.clients[at];
+        if !matches!(client.role, Role::Asking) {
+            return Err(usage("this connection is already attached"));
+        }
+        let passed = client.take_descriptor();
+        let size = attach.size.unwrap_or(self.terminal.size());
+        Ok(match attach.view {
+            View::Terminal => {
+                let passed = passed.ok_or_else(|| usage("no terminal came with the message"))?;
+                let tty = Tty::take(&passed).map_err(|error| {
+                    ErrorBody::new(
+                        ErrorCode::Failed,
+                        format!("the keeper cannot open this terminal: {error}"),
+                    )
+                })?;
+                Role::Viewing(Box::new(Display::new(Some(tty), size, attach.read_only, now)))
+            }
+            View::Relay => Role::Viewing(Box::new(Display::new(None, size, attach.read_only, now))),
+            View::Follow { from } => {
+                let at = from.filter(|from| *from <= self.log.end());
+                Role::Following { at, size: attach.size, read_only: attach.read_only }
+            }
+        })
+    }
+
+    fn client_resized(&mut self, at: usize, to: Size) {
+        match &mut self.clients[at].role {
+            Role::Asking => return,
+            Role::Viewing(display) => {
+                display.size = to;
+                display.resized();
+            }
+            Role::Following { size, .. } => *size = Some(to),
+        }
+        self.fit();
+    }
+
+    /// Keys from a client, by whatever way they came.
+    pub(super) fn pressed(&mut self, at: usize, keys: &[u8], now: Instant) {
+        let (keys, command) = match &mut self.clients[at].role {
+            Role::Asking => return,
+            Role::Viewing(display) => {
+                display.note_key(now);
+                let (keys, command) = display.prefix.read(keys);
+                (if display.read_only { Vec::new() } else { keys }, command)
+            }
+            Role::Following { read_only: true, .. } => return,
+            Role::Following { .. } => (keys.to_vec(), None),
+        };
+        if !keys.is_empty() {
+            self.queue(Item::Bytes(keys));
+        }
+        match command {
+            Some(Command::Detach) => self.let_go(at, DetachReason::Asked),
+            None => {}
+        }
+    }
+
+    /// Ends an attachment. From here on the terminal is the client's again.
+    pub(super) fn let_go(&mut self, at: usize, why: DetachReason) {
+        let client = &mut self.clients[at];
+        if !matches!(client.role, Role::Asking) {
+            client.role = Role::Asking;
+            client.send(&Frame::json(Kind::Detached, &Detached { why }));
+        }
+        client.leaving = true;
+    }
+}

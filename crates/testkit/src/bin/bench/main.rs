@@ -1,0 +1,112 @@
+//! Measures ccmux side by side with tmux and with a bare pseudo-terminal, the physical limit.
+//!
+//! Every measure runs in interleaved rounds on fresh servers, so that a busy moment of the machine
+//! hits all contenders alike. The result is one table and, with `--json`, every sample. Nothing is
+//! asserted about time: the exit code says only whether everything could be measured.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
+
+mod args;
+mod client;
+mod contender;
+mod in_pane;
+mod machine;
+mod measure;
+mod payload;
+mod report;
+mod script;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context as _, Result};
+use args::{Args, Cli};
+use clap::Parser as _;
+use contender::{Bare, Ccmux, Contender, Tmux};
+use report::Report;
+use testkit::Home;
+
+/// The exit code of a program that was interrupted.
+const INTERRUPTED: i32 = 130;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.in_pane {
+        Some(program) => in_pane::run(program).map(|()| true),
+        None => bench(&cli.args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures everything that was asked for; `false` if something could not be measured.
+fn bench(args: &Args) -> Result<bool> {
+    let home = Arc::new(Home::new(args.ccmux.clone().unwrap_or_default()));
+    clean_up_when_interrupted(&home)?;
+    let mut contenders = contenders(args, &home)?;
+    let mut report = Report::new(machine::describe(&home));
+    let surroundings = measure::Surroundings::new(args, &home)?;
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    for (name, measure) in measure::ALL {
+        if !wanted(name) {
+            continue;
+        }
+        eprintln!("measuring {name} ...");
+        measure(&surroundings, &mut contenders, &mut report);
+    }
+    print!("{}", report.table());
+    if let Some(file) = &args.json {
+        report.write_json(file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    home.kill_everything();
+    Ok(report.is_complete())
+}
+
+fn contenders(args: &Args, home: &Arc<Home>) -> Result<Vec<Box<dyn Contender>>> {
+    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
+    if let Some(ccmux) = &args.ccmux {
+        let ccmux = ccmux.canonicalize().with_context(|| format!("no {}", ccmux.display()))?;
+        contenders.push(Box::new(Ccmux::new(home, ccmux)));
+    }
+    if home.program("tmux", &["-V"]).command().output().is_ok() {
+        contenders.push(Box::new(Tmux::new(home)));
+    } else {
+        eprintln!(
+            "bench: there is no tmux, so there are no ratios; try scripts/install-test-tools"
+        );
+    }
+    contenders.push(Box::new(Bare::new(home)));
+    Ok(contenders)
+}
+
+/// Ends every process of the bench and removes its directory on ctrl-c and on a polite kill.
+fn clean_up_when_interrupted(home: &Arc<Home>) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    // Not a share of its own: the home goes when the bench is done.
+    let home = Arc::downgrade(home);
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            eprintln!("bench: interrupted, cleaning up");
+            if let Some(home) = home.upgrade() {
+                home.kill_everything();
+                // What cannot be removed is in the temporary directory, where it belongs.
+                let _left = std::fs::remove_dir_all(home.dir());
+            }
+            leave();
+        }
+    });
+    Ok(())
+}
+
+#[expect(clippy::exit, reason = "the main thread waits for processes that were just killed")]
+fn leave() -> ! {
+    std::process::exit(INTERRUPTED)
+}

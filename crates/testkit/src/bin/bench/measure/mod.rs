@@ -1,0 +1,104 @@
+//! What is measured. One file per kind of question.
+
+mod attach;
+mod echo;
+mod flow;
+mod panes;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use testkit::Home;
+
+use crate::args::Args;
+use crate::contender::Contender;
+use crate::payload::Stream;
+use crate::report::Report;
+
+/// A measure: runs all rounds of all contenders and adds its rows.
+pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
+
+/// All measures by name, in the order of the table.
+pub(crate) const ALL: [(&str, Measure); 13] = [
+    ("log", flow::log),
+    ("log-attached", flow::log_attached),
+    ("ink", flow::ink),
+    ("ink-20", flow::ink_in_twenty_panes),
+    ("colour", flow::colour),
+    ("tui", flow::tui),
+    ("unicode", flow::unicode),
+    ("echo", echo::quiet),
+    ("echo-flood", echo::flooded),
+    ("attach", attach::attach),
+    ("create", panes::create),
+    ("memory", panes::memory),
+    ("idle", panes::idle),
+];
+
+/// What all measures share.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    home: Arc<Home>,
+    quick: bool,
+    rounds: Option<usize>,
+}
+
+impl Surroundings {
+    pub(crate) fn new(args: &Args, home: &Arc<Home>) -> Result<Self> {
+        Ok(Self { home: Arc::clone(home), quick: args.quick, rounds: args.rounds })
+    }
+
+    /// Where files of a measure go.
+    fn dir(&self) -> &Path {
+        self.home.dir()
+    }
+
+    /// The full amount, or the one for a quick look.
+    fn amount(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    fn rounds(&self, full: usize) -> usize {
+        self.rounds.unwrap_or_else(|| self.amount(full, 1))
+    }
+
+    /// A file with that much of the stream; made once.
+    fn payload(&self, stream: Stream, bytes: usize) -> Result<PathBuf> {
+        let file = self.dir().join(format!("{}-{bytes}", stream.name()));
+        if !file.exists() {
+            File::create(&file)?.write_all(&stream.bytes(bytes))?;
+        }
+        Ok(file)
+    }
+
+    /// Runs `measure` for every contender in turn, `rounds` times, each on a fresh server. Who
+    /// fails once is left out of the later rounds.
+    fn interleave(
+        &self,
+        name: &'static str,
+        (rounds, history): (usize, Option<u32>),
+        contenders: &mut [Box<dyn Contender>],
+        report: &mut Report,
+        mut measure: impl FnMut(&mut dyn Contender) -> Result<()>,
+    ) {
+        let mut failed = Vec::new();
+        for _ in 0..rounds {
+            for contender in &mut *contenders {
+                let who = contender.kind();
+                if failed.contains(&who) {
+                    continue;
+                }
+                let measured = contender.start(history).and_then(|()| measure(contender.as_mut()));
+                if let Err(error) = measured.and(contender.stop()) {
+                    report.fail(name, who, &error);
+                    failed.push(who);
+                    // One at a time is running: whatever is left is of the one that failed.
+                    self.home.kill_everything();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What panes cost by being there.
+
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Surroundings;
+use crate::contender::{Contender, Kind, cpu_ticks, memory as memory_of};
+use crate::payload::Stream;
+use crate::report::{Report, Row, Target};
+use crate::script::{Cat, ReadyCat};
+
+/// The lines that each pane prints before its memory is looked at, of about 100 characters.
+const LINES: u32 = 10_000;
+
+pub(super) fn create(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+    let (name, panes) = ("create", s.amount(100, 10));
+    let what = format!("create {panes} detached panes");
+    let mut row = Row::new(name, &what, "ms", Target::TimesTmux(2.0));
+    s.interleave(name, (s.rounds(5), None), contenders, report, |contender| {
+        let begin = Instant::now();
+        if !open_sleepers(contender, panes)? {
+            return Ok(());
+        }
+        row.sample(contender.kind(), begin.elapsed().as_secs_f64() * 1e3);
+        Ok(())
+    });
+    report.add(row);
+}
+
+pub(super) fn memory(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+    let (name, panes) = ("memory", s.amount(50, 10));
+    let mut idle = Row::new(name, "memory per idle pane", "MB", Target::AtMost(1.6));
+    s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
+        let before = base_memory(contender)?;
+        if open_sleepers(contender, panes)? {
+            idle.sample(contender.kind(), per_pane(contender, before, panes)?);
+        }
+        Ok(())
+    });
+    report.add(idle);
+
+    let what = format!("memory per pane after {LINES} lines");
+    let mut filled = Row::new(name, what, "MB", Target::AtMost(2.5));
+    s.interleave(name, (s.rounds(3), Some(LINES)), contenders, report, |contender| {
+        if contender.create_command().is_none() {
+            return Ok(());
+        }
+        let before = base_memory(contender)?;
+        let file = s.payload(Stream::Log, 100 * usize::try_from(LINES)?)?;
+        let mut opened = Vec::new();
+        for _ in 0..panes {
+            let cat = Cat::new(s.dir(), &file)?;
+            contender.open(cat.argv())?;
+            opened.push(cat);
+        }
+        let ready = opened.into_iter().map(Cat::wait_ready).collect::<Result<Vec<_>>>()?;
+        let running: Vec<_> = ready.into_iter().map(ReadyCat::go).collect();
+        running.into_iter().try_for_each(|wait| wait().map(drop))?;
+        filled.sample(contender.kind(), per_pane(contender, before, panes)?);
+        Ok(())
+    });
+    report.add(filled);
+}
+
+pub(super) fn idle(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+    let (name, panes, time) = ("idle", s.amount(100, 10), s.amount(10, 2));
+    let what = format!("CPU of {panes} idle panes over {time} s");
+    let mut row = Row::new(name, what, "ms", Target::AtMost(0.0));
+    s.interleave(name, (s.rounds(1), None), contenders, report, |contender| {
+        if !open_sleepers(contender, panes)? {
+            return Ok(());
+        }
+        let servers = contender.servers()?;
+        // The aftermath of creating them is not idling.
+        thread::sleep(Duration::from_secs(1));
+        let before = cpu_ticks(&servers);
+        thread::sleep(Duration::from_secs(time as u64));
+        let ticks = u32::try_from(cpu_ticks(&servers) - before)?;
+        let per_second = u32::try_from(rustix::param::clock_ticks_per_second())?;
+        row.sample(contender.kind(), f64::from(ticks) * 1e3 / f64::from(per_second));
+        Ok(())
+    });
+    report.add(row);
+}
+
+/// Opens panes by one command each; `false` if the contender has no such command.
+fn open_sleepers(contender: &dyn Contender, panes: usize) -> Result<bool> {
+    for _ in 0..panes {
+        let Some(mut command) = contender.create_command() else { return Ok(false) };
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{command:?} failed");
+    }
+    Ok(true)
+}
+
+/// What the contender's servers take before there are panes. A daemon that is there for all panes
+/// is shared among them by ccmux' own target, so only tmux' server is taken out.
+fn base_memory(contender: &dyn Contender) -> Result<u64> {
+    match contender.kind() {
+        Kind::Tmux => Ok(memory_of(&contender.servers()?)),
+        Kind::Ccmux | Kind::Bare => Ok(0),
+    }
+}
+
+fn per_pane(contender: &dyn Contender, before: u64, panes: usize) -> Result<f64> {
+    let servers = contender.servers()?;
+    ensure!(!servers.is_empty(), "there is no server");
+    // A server that gave back more than its panes took: they cost less than can be measured.
+    let bytes = memory_of(&servers).saturating_sub(before);
+    Ok(f64::from(u32::try_from(bytes / 1024)?) * 1024.0 / 1e6 / f64::from(u32::try_from(panes)?))
+}
