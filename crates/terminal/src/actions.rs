@@ -1,0 +1,292 @@
+//! The parser's actions, applied to a [`Screen`].
+//!
+//! Nearly all of them go straight to the emulator. The others are here because the emulator keeps
+//! their result to itself, because it gives no answer to a query, or because it does something
+//! that no other terminal does.
+
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::vte::ansi::{
+    Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
+    KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode,
+    PrivateMode, Rgb, StandardCharset, TabulationClearMode,
+};
+
+use crate::answers;
+use crate::screen::{Screen, TAB_WIDTH, line_at, row_index};
+
+/// Actions that the emulator handles alone.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(
+            #[inline]
+            fn $name(&mut self, $($argument: $type),*) {
+                self.term.$name($($argument),*);
+            }
+        )*
+    };
+}
+
+impl Handler for Screen {
+    forward! {
+        set_cursor_style(style: Option<CursorStyle>);
+        set_cursor_shape(shape: CursorShape);
+        goto(line: i32, column: usize);
+        goto_line(line: i32);
+        insert_blank(count: usize);
+        device_status(kind: usize);
+        move_forward(columns: usize);
+        move_backward(columns: usize);
+        put_tab(count: u16);
+        backspace();
+        carriage_return();
+        linefeed();
+        substitute();
+        newline();
+        scroll_up(lines: usize);
+        scroll_down(lines: usize);
+        insert_blank_lines(lines: usize);
+        delete_lines(lines: usize);
+        erase_chars(count: usize);
+        move_forward_tabs(count: u16);
+        save_cursor_position();
+        clear_line(mode: LineClearMode);
+        reverse_index();
+        terminal_attribute(attribute: Attr);
+        set_mode(mode: Mode);
+        unset_mode(mode: Mode);
+        report_mode(mode: Mode);
+        report_private_mode(mode: PrivateMode);
+        set_keypad_application_mode();
+        unset_keypad_application_mode();
+        configure_charset(index: CharsetIndex, charset: StandardCharset);
+        set_color(index: usize, color: Rgb);
+        reset_color(index: usize);
+        decaln();
+        text_area_size_chars();
+        set_hyperlink(link: Option<Hyperlink>);
+    }
+
+    #[inline]
+    fn input(&mut self, c: char) {
+        self.last_printed = Some(c);
+        self.term.input(c);
+    }
+
+    // The emulator would add the top margin to an absolute row in origin mode.
+    fn goto_col(&mut self, column: usize) {
+        let last = self.columns() - 1;
+        let cursor = &mut self.grid_mut().cursor;
+        cursor.point.column = Column(column.min(last));
+        cursor.input_needs_wrap = false;
+    }
+
+    // Vertical moves stop at the margin that they start inside of.
+    fn move_up(&mut self, lines: usize) {
+        let row = row_index(self.grid().cursor.point.line);
+        let limit = if row >= self.margins.0 { self.margins.0 } else { 0 };
+        self.move_to_row(row.saturating_sub(lines).max(limit));
+    }
+
+    fn move_down(&mut self, lines: usize) {
+        let row = row_index(self.grid().cursor.point.line);
+        let limit = if row < self.margins.1 { self.margins.1 } else { self.rows() };
+        self.move_to_row((row + lines).min(limit - 1));
+    }
+
+    fn move_down_and_cr(&mut self, lines: usize) {
+        self.move_down(lines);
+        self.carriage_return();
+    }
+
+    fn move_up_and_cr(&mut self, lines: usize) {
+        self.move_up(lines);
+        self.carriage_return();
+    }
+
+    // The emulator would leave a pending wrap behind in the middle of the row.
+    fn move_backward_tabs(&mut self, count: u16) {
+        self.term.move_backward_tabs(count);
+        self.grid_mut().cursor.input_needs_wrap = false;
+    }
+
+    // The emulator would also clear cells before the cursor when asked for more than the rest.
+    fn delete_chars(&mut self, count: usize) {
+        let rest = self.columns() - self.grid().cursor.point.column.0;
+        self.term.delete_chars(count.min(rest));
+    }
+
+    fn clear_screen(&mut self, mode: ClearMode) {
+        // The emulator forgets the first row when the cursor is in the second.
+        if matches!(mode, ClearMode::Above) && self.grid().cursor.point.line == Line(1) {
+            self.grid_mut().reset_region(..Line(1));
+        }
+        self.term.clear_screen(mode);
+    }
+
+    fn restore_cursor_position(&mut self) {
+        self.term.restore_cursor_position();
+        self.keep_cursor_inside();
+    }
+
+    fn bell(&mut self) {
+        self.bell = true;
+    }
+
+    fn set_horizontal_tabstop(&mut self) {
+        let column = self.grid().cursor.point.column.0;
+        self.tabs[column] = true;
+        self.term.set_horizontal_tabstop();
+    }
+
+    fn clear_tabs(&mut self, mode: TabulationClearMode) {
+        match mode {
+            TabulationClearMode::Current => {
+                let column = self.grid().cursor.point.column.0;
+                self.tabs[column] = false;
+            }
+            TabulationClearMode::All => self.tabs.fill(false),
+        }
+        self.term.clear_tabs(mode);
+    }
+
+    fn set_tabs(&mut self, interval: u16) {
+        let back = self.grid().cursor.point.column;
+        self.clear_tabs(TabulationClearMode::All);
+        for column in (0..self.columns()).step_by(usize::from(interval).max(1)) {
+            self.grid_mut().cursor.point.column = Column(column);
+            self.set_horizontal_tabstop();
+        }
+        self.grid_mut().cursor.point.column = back;
+    }
+
+    fn reset_state(&mut self) {
+        self.term.reset_state();
+        self.forget();
+    }
+
+    fn set_private_mode(&mut self, mode: PrivateMode) {
+        match mode {
+            PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor) => {
+                if !self.is_alternate() {
+                    self.swap();
+                }
+            }
+            PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
+            PrivateMode::Named(_) | PrivateMode::Unknown(_) => self.term.set_private_mode(mode),
+        }
+    }
+
+    fn unset_private_mode(&mut self, mode: PrivateMode) {
+        match mode {
+            PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor) => {
+                if self.is_alternate() {
+                    self.swap();
+                }
+            }
+            PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
+            PrivateMode::Named(_) | PrivateMode::Unknown(_) => self.term.unset_private_mode(mode),
+        }
+    }
+
+    fn set_scrolling_region(&mut self, top: usize, bottom: Option<usize>) {
+        let rows = self.rows();
+        let bottom = bottom.unwrap_or(rows);
+        if top < bottom {
+            self.margins = ((top - 1).min(rows), bottom.min(rows));
+        }
+        self.term.set_scrolling_region(top, Some(bottom));
+    }
+
+    fn set_active_charset(&mut self, index: CharsetIndex) {
+        self.active_charset = index;
+        self.term.set_active_charset(index);
+    }
+
+    fn set_title(&mut self, title: Option<String>) {
+        self.change_title(title);
+    }
+
+    fn push_title(&mut self) {
+        self.save_title();
+    }
+
+    fn pop_title(&mut self) {
+        if let Some(title) = self.titles.pop() {
+            self.title = title;
+        }
+    }
+
+    fn identify_terminal(&mut self, intermediate: Option<char>) {
+        match intermediate {
+            Some('=') => self.answer(answers::TERTIARY_ATTRIBUTES),
+            Some('>') | None => self.term.identify_terminal(intermediate),
+            Some(_) => {}
+        }
+    }
+
+    fn dynamic_color_sequence(&mut self, prefix: String, index: usize, terminator: &str) {
+        let color = self.term.colors()[index].unwrap_or_else(|| answers::default_color(index));
+        let answer = answers::color(&prefix, color, terminator);
+        self.answer(answer.as_bytes());
+    }
+
+    fn text_area_size_pixels(&mut self) {
+        let answer = answers::pixels(self.columns(), self.rows());
+        self.answer(answer.as_bytes());
+    }
+
+    fn report_keyboard_mode(&mut self) {
+        let answer = format!("\x1b[?{}u", self.keyboard().flags.bits());
+        self.answer(answer.as_bytes());
+    }
+
+    fn push_keyboard_mode(&mut self, mode: KeyboardModes) {
+        self.change_keyboard(|keyboard| keyboard.push(mode));
+    }
+
+    fn pop_keyboard_modes(&mut self, count: u16) {
+        self.change_keyboard(|keyboard| keyboard.pop(count));
+    }
+
+    fn set_keyboard_mode(&mut self, mode: KeyboardModes, apply: KeyboardModesApplyBehavior) {
+        self.change_keyboard(|keyboard| {
+            keyboard.flags = match apply {
+                KeyboardModesApplyBehavior::Replace => mode,
+                KeyboardModesApplyBehavior::Union => keyboard.flags.union(mode),
+                KeyboardModesApplyBehavior::Difference => keyboard.flags.difference(mode),
+            };
+        });
+    }
+
+    fn set_modify_other_keys(&mut self, mode: ModifyOtherKeys) {
+        self.modify_other_keys = match mode {
+            ModifyOtherKeys::Reset => 0,
+            ModifyOtherKeys::EnableExceptWellDefined => 1,
+            ModifyOtherKeys::EnableAll => 2,
+        };
+    }
+}
+
+impl Screen {
+    fn move_to_row(&mut self, row: usize) {
+        let cursor = &mut self.grid_mut().cursor;
+        cursor.point.line = line_at(row);
+        cursor.input_needs_wrap = false;
+    }
+
+    /// Changing between 80 and 132 columns resets the margins and clears; the width stays.
+    fn column_mode(&mut self) {
+        self.margins = (0, self.rows());
+        self.term.set_private_mode(PrivateMode::Named(NamedPrivateMode::ColumnMode));
+    }
+
+    /// The next tab stop to the right of `column`, or the last column.
+    pub(crate) fn next_default_tab(columns: usize, column: usize) -> usize {
+        ((column / TAB_WIDTH + 1) * TAB_WIDTH).min(columns - 1)
+    }
+}
+
+/// An actor that does nothing, to change what only the parser remembers.
+pub(crate) struct Nobody;
+
+impl Handler for Nobody {}

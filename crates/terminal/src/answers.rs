@@ -1,0 +1,101 @@
+//! Answers to the queries that the emulator itself leaves unanswered, or answers not well.
+
+use std::fmt::Write as _;
+
+use alacritty_terminal::vte::ansi::{NamedColor, Rgb};
+
+/// The answer to DA3: a unit id that names nobody.
+pub(crate) const TERTIARY_ATTRIBUTES: &[u8] = b"\x1bP!|00000000\x1b\\";
+
+/// The width and height of a cell that are reported. A pane has no pixels of its own, and different
+/// clients have different ones; this is a common shape.
+const CELL: (usize, usize) = (10, 20);
+
+/// The sixteen colours with names, of a dark theme that most terminals come close to.
+const NAMED: [u32; 16] = [
+    0x0000_0000,
+    0x00cd_3131,
+    0x000d_bc79,
+    0x00e5_e510,
+    0x0024_72c8,
+    0x00bc_3fbc,
+    0x0011_a8cd,
+    0x00e5_e5e5,
+    0x0066_6666,
+    0x00f1_4c4c,
+    0x0023_d18b,
+    0x00f5_f543,
+    0x003b_8eea,
+    0x00d6_70d6,
+    0x0029_b8db,
+    0x00ff_ffff,
+];
+const FOREGROUND: u32 = 0x00e5_e5e5;
+const BACKGROUND: u32 = 0x0000_0000;
+
+/// The colour of a palette entry that nobody changed.
+pub(crate) fn default_color(index: usize) -> Rgb {
+    const BACKGROUND_INDEX: usize = NamedColor::Background as usize;
+    match index {
+        0..=15 => rgb(NAMED[index]),
+        16..=231 => {
+            let level = |step: usize| match step % 6 {
+                0 => 0,
+                step => u8::try_from(55 + 40 * step).unwrap_or(u8::MAX),
+            };
+            let cube = index - 16;
+            Rgb { r: level(cube / 36), g: level(cube / 6), b: level(cube) }
+        }
+        232..=255 => {
+            let grey = u8::try_from(8 + 10 * (index - 232)).unwrap_or(u8::MAX);
+            Rgb { r: grey, g: grey, b: grey }
+        }
+        BACKGROUND_INDEX => rgb(BACKGROUND),
+        _ => rgb(FOREGROUND),
+    }
+}
+
+/// The answer to a colour query that began with `OSC prefix`.
+pub(crate) fn color(prefix: &str, color: Rgb, terminator: &str) -> String {
+    let Rgb { r, g, b } = color;
+    format!("\x1b]{prefix};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{terminator}")
+}
+
+/// The answer to `CSI 14 t`.
+pub(crate) fn pixels(columns: usize, rows: usize) -> String {
+    format!("\x1b[4;{};{}t", rows * CELL.1, columns * CELL.0)
+}
+
+/// The answer to XTVERSION.
+pub(crate) fn version() -> String {
+    format!("\x1bP>|ccmux({})\x1b\\", env!("CARGO_PKG_VERSION"))
+}
+
+/// The answer to `CSI ? 6 n`, rows and columns counted from 0.
+pub(crate) fn extended_position(row: usize, column: usize) -> String {
+    format!("\x1b[?{};{};1R", row + 1, column + 1)
+}
+
+/// The answer to DECRQSS: the setting asked for, or that there is no such setting.
+pub(crate) fn setting(value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("\x1bP1$r{value}\x1b\\"),
+        None => "\x1bP0$r\x1b\\".to_owned(),
+    }
+}
+
+/// The answer to XTGETTCAP: this terminal tells nothing about `names`.
+pub(crate) fn no_capability(names: &[u8]) -> String {
+    let mut answer = String::from("\x1bP0+r");
+    for &byte in names.iter().filter(|byte| byte.is_ascii_hexdigit() || **byte == b';') {
+        // Writing to a `String` cannot fail.
+        answer.write_char(char::from(byte)).unwrap_or_default();
+    }
+    answer.push_str("\x1b\\");
+    answer
+}
+
+fn rgb(color: u32) -> Rgb {
+    let [_, r, g, b] = color.to_be_bytes();
+    Rgb { r, g, b }
+}

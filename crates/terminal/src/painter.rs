@@ -1,0 +1,329 @@
+//! Draws a screen on somebody else's terminal, and leaves that terminal in the same state.
+//!
+//! A client's terminal gets the program's own bytes while it keeps up, and a frame whenever it has
+//! to be brought to a definite state: at attach, after falling behind, after a change of size. What
+//! the outer terminal is like when a frame arrives is therefore not known, save for the rows that
+//! this painter drew: a frame sets everything else.
+//!
+//! The outer terminal is on its own alternate screen all the time, whichever screen the program is
+//! on, so a frame never switches it.
+
+use alacritty_terminal::grid::{Charsets, Cursor};
+use alacritty_terminal::term::TermMode;
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle};
+
+use crate::pen::{Pen, decimal};
+use crate::screen::{Screen, line_at, row_index};
+use crate::snapshot::{is_blank, style_number};
+use crate::terminal::Terminal;
+use crate::writer::{At, Writer};
+
+/// Begins an update that is shown at once, and brings the terminal to the state that drawing needs:
+/// cursor hidden, no margins, absolute positions, no autowrap, no insertion, plain line feeds, no
+/// attributes, no link, plain character sets.
+const BEGIN: &[u8] =
+    b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
+const END: &[u8] = b"\x1b[?2026l";
+/// What fills an outer terminal beyond the pane.
+const OUTSIDE: &str = "·";
+
+/// Private modes that a frame sets or resets, in the order in which that is done.
+const PRIVATE_MODES: [(TermMode, usize); 11] = [
+    (TermMode::APP_CURSOR, 1),
+    (TermMode::MOUSE_REPORT_CLICK, 1000),
+    (TermMode::MOUSE_DRAG, 1002),
+    (TermMode::MOUSE_MOTION, 1003),
+    (TermMode::FOCUS_IN_OUT, 1004),
+    (TermMode::UTF8_MOUSE, 1005),
+    (TermMode::SGR_MOUSE, 1006),
+    (TermMode::ALTERNATE_SCROLL, 1007),
+    (TermMode::BRACKETED_PASTE, 2004),
+    (TermMode::LINE_WRAP, 7),
+    (TermMode::SHOW_CURSOR, 25),
+];
+
+/// Draws one terminal on one outer terminal; each client has its own.
+#[derive(Debug, Default)]
+pub struct Painter {
+    /// What the rows looked like when they were drawn last.
+    drawn: Vec<u64>,
+    /// For which sizes, of the pane and of the outer terminal.
+    sizes: Option<(model::Size, model::Size)>,
+    title: Option<String>,
+}
+
+impl Painter {
+    /// A painter that knows nothing of the outer terminal yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets what the outer terminal shows, so that the next frame draws everything.
+    ///
+    /// Necessary whenever the outer terminal was sent anything but this painter's frames.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What makes an outer terminal of size `outer` show the screen.
+    ///
+    /// In an outer terminal of another size, the screen is in the upper left corner.
+    pub fn frame(&mut self, terminal: &mut Terminal, outer: model::Size) -> Vec<u8> {
+        terminal.settle();
+        let size = terminal.size();
+        let screen = &terminal.screen;
+        let everything = self.sizes != Some((size, outer));
+        if everything {
+            self.sizes = Some((size, outer));
+            self.drawn.clear();
+            self.drawn.resize(usize::from(size.rows()), 0);
+        }
+
+        let mut frame = Frame::new(screen, outer);
+        frame.writer.raw(BEGIN);
+        frame.writer.at = At::Cell(0, 0);
+        for row in 0..frame.rows {
+            let cells = &screen.grid()[line_at(row)][..];
+            let seen = fingerprint(cells);
+            if everything || self.drawn[row] != seen {
+                self.drawn[row] = seen;
+                frame.row(cells, row);
+            }
+        }
+        if everything {
+            frame.outside();
+        }
+        if self.title != screen.title {
+            self.title.clone_from(&screen.title);
+            frame.title();
+        }
+        frame.state();
+        frame.writer.out
+    }
+}
+
+/// One frame in the making.
+struct Frame<'a> {
+    screen: &'a Screen,
+    writer: Writer,
+    outer_columns: usize,
+    outer_rows: usize,
+    /// The part of the pane that is seen.
+    columns: usize,
+    rows: usize,
+}
+
+impl<'a> Frame<'a> {
+    fn new(screen: &'a Screen, outer: model::Size) -> Self {
+        let (outer_columns, outer_rows) = (usize::from(outer.cols()), usize::from(outer.rows()));
+        Self {
+            screen,
+            writer: Writer::new(outer_columns),
+            outer_columns,
+            outer_rows,
+            columns: screen.columns().min(outer_columns),
+            rows: screen.rows().min(outer_rows),
+        }
+    }
+
+    /// Whether the outer terminal can take the program's own bytes after this frame.
+    fn is_exact(&self) -> bool {
+        (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
+    }
+
+    fn row(&mut self, cells: &[Cell], row: usize) {
+        let cells = &cells[..self.columns];
+        let end = cells.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| at + 1);
+        let mut column = 0;
+        self.writer.goto(row, 0);
+        while column < end {
+            column += self.cell(cells, row, column);
+        }
+        if end < self.columns {
+            self.writer.pen.become_pen(Pen::default(), &mut self.writer.out);
+            if self.columns == self.outer_columns {
+                self.writer.raw(b"\x1b[K");
+            } else {
+                self.writer.csi(self.columns - end, b"X");
+            }
+        }
+        // Without autowrap the cursor stays in the last column.
+        if self.writer.at == At::Wrapping {
+            self.writer.at = At::Unknown;
+        }
+    }
+
+    /// Draws one character, or the blank that a remaining half of one looks like.
+    #[inline]
+    fn cell(&mut self, cells: &[Cell], row: usize, column: usize) -> usize {
+        const HALVES: Flags = Flags::WIDE_CHAR.union(Flags::WIDE_CHAR_SPACER);
+        let cell = &cells[column];
+        if !cell.flags.intersects(HALVES) && cell.extra.is_none() {
+            self.writer.pen.take_up(cell, &mut self.writer.out);
+            self.writer.put(if cell.c == '\t' { ' ' } else { cell.c });
+            let next = column + 1;
+            self.writer.at =
+                if next < self.outer_columns { At::Cell(row, next) } else { At::Wrapping };
+            return 1;
+        }
+        let whole = cell.flags.contains(Flags::WIDE_CHAR)
+            && cells.get(column + 1).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+        if whole {
+            self.writer.print(cell, row, column);
+            return 2;
+        }
+        let mut plain = cell.clone();
+        if cell.flags.intersects(HALVES) {
+            plain.clear_wide();
+            plain.c = ' ';
+        }
+        self.writer.print(&plain, row, column);
+        1
+    }
+
+    /// Fills what the pane does not cover.
+    fn outside(&mut self) {
+        let beside = self.outer_columns - self.columns;
+        if beside == 0 && self.rows == self.outer_rows {
+            return;
+        }
+        let mut dim = Cell::default();
+        dim.flags.insert(Flags::DIM);
+        self.writer.pen.take_up(&dim, &mut self.writer.out);
+        for row in 0..self.outer_rows {
+            let (from, count) =
+                if row < self.rows { (self.columns, beside) } else { (0, self.outer_columns) };
+            if count > 0 {
+                self.writer.at = At::Unknown;
+                self.writer.goto(row, from);
+                self.writer.raw(OUTSIDE.repeat(count).as_bytes());
+                self.writer.at = At::Unknown;
+            }
+        }
+    }
+
+    fn title(&mut self) {
+        self.writer.raw(b"\x1b]2;");
+        self.writer.raw(self.screen.title.as_deref().unwrap_or_default().as_bytes());
+        self.writer.raw(b"\x1b\\");
+    }
+
+    /// Everything but the cells.
+    fn state(&mut self) {
+        let screen = self.screen;
+        let mode = screen.mode();
+        let grid = screen.grid();
+        if self.is_exact() {
+            let (top, end) = screen.margins;
+            if (top, end) != (0, screen.rows()) {
+                self.writer.csi(top + 1, b";");
+                decimal(end.max(top + 2), &mut self.writer.out);
+                self.writer.raw(b"r");
+            }
+            self.place(&grid.saved_cursor);
+            self.writer.raw(b"\x1b7");
+            if mode.contains(TermMode::ORIGIN) {
+                self.writer.raw(b"\x1b[?6h");
+                self.writer.origin = screen.margins.0;
+            }
+        }
+        self.place(&grid.cursor);
+        self.modes(mode);
+        self.writer.raw(END);
+    }
+
+    /// Puts the cursor where `cursor` is, with its pen and character sets.
+    fn place(&mut self, cursor: &Cursor<Cell>) {
+        let row = row_index(cursor.point.line);
+        let column = cursor.point.column.0;
+        self.writer.take_charsets(Charsets::default());
+        self.writer.at = At::Unknown;
+        if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
+            // Only printing in the last column makes a terminal wait with the wrap.
+            let cells = &self.screen.grid()[cursor.point.line][..];
+            let spacer = cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+            let from = if spacer { column.saturating_sub(1) } else { column };
+            if from < self.columns {
+                self.writer.goto(row, from);
+                self.writer.raw(b"\x1b[?7h");
+                self.cell(&cells[..self.columns], row, from);
+            }
+        } else {
+            self.writer.goto(row.min(self.outer_rows - 1), column.min(self.outer_columns - 1));
+        }
+        self.writer.take_style(cursor);
+    }
+
+    fn modes(&mut self, mode: TermMode) {
+        for (last, wanted) in [(b"l", false), (b"h", true)] {
+            let mut begun = false;
+            for (flag, number) in PRIVATE_MODES {
+                if mode.contains(flag) == wanted {
+                    self.writer.raw(if begun { b";" } else { b"\x1b[?" });
+                    decimal(number, &mut self.writer.out);
+                    begun = true;
+                }
+            }
+            if begun {
+                self.writer.raw(last);
+            }
+        }
+        if mode.contains(TermMode::INSERT) {
+            self.writer.raw(b"\x1b[4h");
+        }
+        if mode.contains(TermMode::LINE_FEED_NEW_LINE) {
+            self.writer.raw(b"\x1b[20h");
+        }
+        let keypad = if mode.contains(TermMode::APP_KEYPAD) { b"\x1b=" } else { b"\x1b>" };
+        self.writer.raw(keypad);
+        self.writer.raw(b"\x1b[=");
+        decimal(usize::from(self.screen.keyboard().flags.bits()), &mut self.writer.out);
+        self.writer.raw(b"u\x1b[>4;");
+        decimal(usize::from(self.screen.modify_other_keys), &mut self.writer.out);
+        self.writer.raw(b"m");
+        let style = self.screen.cursor_style();
+        // A program that asked for nothing gets what the user has chosen.
+        let style = if style == CursorStyle::default() { 0 } else { style_number(style) };
+        self.writer.csi(style, b" q");
+        if self.screen.active_charset == CharsetIndex::G1 {
+            self.writer.raw(b"\x0e");
+        }
+    }
+}
+
+/// A number that differs for rows that look different.
+fn fingerprint(cells: &[Cell]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut lanes = [1u64, 2];
+    for (at, cell) in cells.iter().enumerate() {
+        let shape = u64::from(u32::from(cell.c)) << 32 | u64::from(cell.flags.bits());
+        let colors = u64::from(color_bits(cell.fg)) << 32 | u64::from(color_bits(cell.bg));
+        let lane = &mut lanes[at & 1];
+        *lane = (lane.rotate_left(23) ^ shape).wrapping_mul(FACTOR);
+        *lane = (lane.rotate_left(23) ^ colors).wrapping_mul(FACTOR);
+        if cell.extra.is_some() {
+            *lane ^= extra_bits(cell);
+        }
+    }
+    (lanes[0] ^ lanes[1].rotate_left(32)).wrapping_mul(FACTOR) | 1
+}
+
+fn color_bits(color: Color) -> u32 {
+    match color {
+        Color::Named(name) => name as u32,
+        Color::Indexed(index) => 1 << 24 | u32::from(index),
+        Color::Spec(rgb) => 2 << 24 | u32::from_be_bytes([0, rgb.r, rgb.g, rgb.b]),
+    }
+}
+
+#[cold]
+fn extra_bits(cell: &Cell) -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    cell.zerowidth().hash(&mut hasher);
+    cell.underline_color().map(color_bits).hash(&mut hasher);
+    cell.hyperlink().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,105 @@
+//! Queries that the emulator does not know: recognised in the stream, answered from the screen.
+
+use crate::answers;
+use crate::pen::Pen;
+use crate::scan::{Kind, csi, query};
+use crate::screen::{Screen, row_index};
+use crate::snapshot::style_number;
+
+/// A query that is answered here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// XTVERSION.
+    Version,
+    /// DECXCPR.
+    ExtendedPosition,
+    /// DECRQSS, with the final characters of the setting.
+    Setting(Vec<u8>),
+    /// XTGETTCAP, with the names in hexadecimal.
+    Capability(Vec<u8>),
+}
+
+/// Whether a sequence asks for an answer, from the emulator or from here.
+pub(crate) fn is_query(bytes: &[u8], kind: Kind) -> bool {
+    query(bytes, kind)
+}
+
+/// Follows the one mode that the emulator does not keep.
+pub(crate) fn observe(bytes: &[u8], kind: Kind, synchronized: &mut bool) {
+    if bytes == b"\x1bc" {
+        *synchronized = false;
+    }
+    if kind != Kind::Csi || !matches!(bytes.last(), Some(b'h' | b'l')) {
+        return;
+    }
+    if let Some(csi) = csi(bytes)
+        && csi.marker == Some(b'?')
+        && csi.intermediates.is_empty()
+        && csi.params().any(|mode| mode == 2026)
+    {
+        *synchronized = csi.last == b'h';
+    }
+}
+
+impl Request {
+    /// The request that a query makes; `None` if the emulator answers, or nobody.
+    pub(crate) fn of(bytes: &[u8], kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Csi => {
+                let csi = csi(bytes)?;
+                match (csi.marker, csi.intermediates, csi.last, csi.first()) {
+                    (Some(b'>'), b"", b'q', 0) => Some(Self::Version),
+                    (Some(b'?'), b"", b'n', 6) => Some(Self::ExtendedPosition),
+                    _ => None,
+                }
+            }
+            Kind::Dcs => {
+                let body = bytes.strip_prefix(b"\x1bP")?;
+                let body = body.strip_suffix(b"\x1b\\").or(body.strip_suffix(b"\x9c"));
+                let body = body.unwrap_or(&bytes[2..]);
+                let at = body.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
+                let (head, data) = (&body[..=at], body[at + 1..].to_vec());
+                if head.ends_with(b"$q") {
+                    Some(Self::Setting(data))
+                } else {
+                    head.ends_with(b"+q").then_some(Self::Capability(data))
+                }
+            }
+            Kind::Esc | Kind::Osc | Kind::Other => None,
+        }
+    }
+}
+
+/// The answer that goes to the program.
+pub(crate) fn answer(request: &Request, screen: &Screen) -> String {
+    match request {
+        Request::Version => answers::version(),
+        Request::ExtendedPosition => {
+            let point = screen.grid().cursor.point;
+            answers::extended_position(row_index(point.line), point.column.0)
+        }
+        Request::Setting(name) => answers::setting(setting(name, screen).as_deref()),
+        Request::Capability(names) => answers::no_capability(names),
+    }
+}
+
+fn setting(name: &[u8], screen: &Screen) -> Option<String> {
+    match name {
+        b"m" => {
+            let mut sequence = Vec::new();
+            let mut pen = Pen::default();
+            pen.take_up(&screen.grid().cursor.template, &mut sequence);
+            // Only the attributes: a link would follow them.
+            let end = sequence.iter().position(|&byte| byte == b'm').unwrap_or(0);
+            let attributes = sequence.get(2..end).unwrap_or_default();
+            let separator = if attributes.is_empty() { "" } else { ";" };
+            Some(format!("0{separator}{}m", String::from_utf8_lossy(attributes)))
+        }
+        b"r" => {
+            let (top, end) = screen.margins;
+            Some(format!("{};{end}r", top + 1))
+        }
+        b" q" => Some(format!("{} q", style_number(screen.cursor_style()))),
+        _ => None,
+    }
+}

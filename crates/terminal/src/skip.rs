@@ -1,0 +1,87 @@
+//! Output that needs not be drawn, because it has scrolled away by the time anybody looks.
+//!
+//! In a run of text and colours, text that is followed by more lines than screen and history hold
+//! leaves nothing behind but the pen. The run is cut after a line end, with enough lines before it
+//! that the cursor is certainly in the last row, and enough after it that everything drawn before
+//! is certainly gone.
+
+use alacritty_terminal::term::TermMode;
+use alacritty_terminal::vte::ansi::{Attr, Handler, Processor, Timeout};
+use memchr::{memchr_iter, memmem, memrchr_iter};
+
+use crate::screen::{Screen, line_at};
+
+/// Whether a sequence only changes the pen: `CSI … m` without a marker.
+pub(crate) fn is_plain(sequence: &[u8]) -> bool {
+    match sequence {
+        [0x1b, b'[', params @ .., b'm'] => {
+            params.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
+        }
+        _ => false,
+    }
+}
+
+/// How much of the front of `plain` need not be drawn on a screen of `rows`.
+///
+/// The screen must scroll as a whole, and `plain` must consist of text and pen changes only.
+pub(crate) fn cut(plain: &[u8], rows: usize, history: usize) -> usize {
+    // The shortest text that can be cut; nothing is gained by looking at less.
+    if plain.len() < 4 * rows + history {
+        return 0;
+    }
+    let mut ends = memrchr_iter(b'\n', plain);
+    // The line end after which the tail has all the lines it needs.
+    let Some(_) = ends.nth(rows + history - 1) else { return 0 };
+    let Some(end) = ends.find(|&end| end > 0 && plain[end - 1] == b'\r') else { return 0 };
+    if memchr_iter(b'\n', &plain[..=end]).take(rows).count() < rows {
+        return 0;
+    }
+    // REP repeats the last character printed: it has to be in the tail.
+    let tail = &plain[end + 1..];
+    let prints = tail.rsplit(|&byte| byte == b'\n').take(rows).any(has_visible_text);
+    if prints { end + 1 } else { 0 }
+}
+
+/// Whether a line ends in text that certainly prints something.
+fn has_visible_text(line: &[u8]) -> bool {
+    let text = line.strip_suffix(b"\r").unwrap_or(line);
+    !text.contains(&0x1b) && text.iter().any(u8::is_ascii_graphic)
+}
+
+/// Leaves the screen as drawing `skipped` would, as far as that still matters.
+pub(crate) fn pass_over<T: Timeout>(
+    skipped: &[u8],
+    screen: &mut Screen,
+    parser: &mut Processor<T>,
+) {
+    // Whatever came before the last reset of the pen does not matter to the pen.
+    let reset = memmem::rfind(skipped, b"\x1b[m").max(memmem::rfind(skipped, b"\x1b[0m"));
+    let pens = match (reset, memchr::memchr(0x1b, skipped)) {
+        (Some(at), _) | (None, Some(at)) => &skipped[at..],
+        (None, None) => &[],
+    };
+    parser.advance(&mut PenOnly(screen), pens);
+
+    let bottom = screen.rows() - 1;
+    let cursor = &mut screen.grid_mut().cursor;
+    cursor.point.line = line_at(bottom);
+    cursor.point.column.0 = 0;
+    cursor.input_needs_wrap = false;
+}
+
+/// Takes over the pen from a text and ignores the text.
+struct PenOnly<'a>(&'a mut Screen);
+
+impl Handler for PenOnly<'_> {
+    fn terminal_attribute(&mut self, attribute: Attr) {
+        self.0.terminal_attribute(attribute);
+    }
+}
+
+impl Screen {
+    /// Whether nothing but the text itself decides where it goes: the whole screen scrolls and
+    /// nothing is shifted aside.
+    pub(crate) fn scrolls_plainly(&self) -> bool {
+        self.margins == (0, self.rows()) && !self.mode().contains(TermMode::INSERT)
+    }
+}

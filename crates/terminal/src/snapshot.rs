@@ -1,0 +1,475 @@
+//! The screen as bytes: fed into a fresh terminal of the same size, they rebuild all of it.
+//!
+//! The order matters, since most sequences have side effects:
+//!
+//! ```text
+//! palette, titles
+//! main screen:       cells, and if the alternate one is active its cursor and keyboard
+//! alternate screen:  cells                                  (if active)
+//! tab stops, margins (homes the cursor)
+//! saved cursor
+//! origin mode        (homes the cursor; positions now count from the margin)
+//! cursor: position, pending wrap, pen, character sets
+//! keyboard, all other modes, active character set
+//! ```
+
+use alacritty_terminal::grid::{Charsets, Cursor, Dimensions as _, Grid};
+use alacritty_terminal::index::Column;
+use alacritty_terminal::term::TermMode;
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::ansi::{
+    CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor,
+};
+
+use crate::pen::{Pen, STYLE, decimal};
+use crate::repair::repair;
+use crate::screen::{Keyboard, Screen, is_default_tab, line_at, row_index};
+use crate::writer::{At, Writer};
+
+/// A character of two columns that leaves nothing behind when it is erased.
+const WIDE: char = '\u{3000}';
+/// From this many blanks on, moving over them is shorter than printing them.
+const SKIP: usize = 5;
+/// From this many coloured blanks on, erasing them is shorter than printing them.
+const FILL: usize = 8;
+
+/// Modes that a sequence switches, and that neither move the cursor nor clear anything.
+pub(crate) const MODES: [(TermMode, &[u8], &[u8]); 15] = [
+    (TermMode::SHOW_CURSOR, b"\x1b[?25h", b"\x1b[?25l"),
+    (TermMode::APP_CURSOR, b"\x1b[?1h", b"\x1b[?1l"),
+    (TermMode::APP_KEYPAD, b"\x1b=", b"\x1b>"),
+    (TermMode::MOUSE_REPORT_CLICK, b"\x1b[?1000h", b"\x1b[?1000l"),
+    (TermMode::MOUSE_DRAG, b"\x1b[?1002h", b"\x1b[?1002l"),
+    (TermMode::MOUSE_MOTION, b"\x1b[?1003h", b"\x1b[?1003l"),
+    (TermMode::UTF8_MOUSE, b"\x1b[?1005h", b"\x1b[?1005l"),
+    (TermMode::SGR_MOUSE, b"\x1b[?1006h", b"\x1b[?1006l"),
+    (TermMode::ALTERNATE_SCROLL, b"\x1b[?1007h", b"\x1b[?1007l"),
+    (TermMode::URGENCY_HINTS, b"\x1b[?1042h", b"\x1b[?1042l"),
+    (TermMode::BRACKETED_PASTE, b"\x1b[?2004h", b"\x1b[?2004l"),
+    (TermMode::FOCUS_IN_OUT, b"\x1b[?1004h", b"\x1b[?1004l"),
+    (TermMode::LINE_FEED_NEW_LINE, b"\x1b[20h", b"\x1b[20l"),
+    (TermMode::LINE_WRAP, b"\x1b[?7h", b"\x1b[?7l"),
+    (TermMode::INSERT, b"\x1b[4h", b"\x1b[4l"),
+];
+
+/// The bytes, and the character that REP repeats after them.
+///
+/// That is the character it would repeat now, save in a few screens without a blank; the caller
+/// makes up for the difference.
+pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
+    repair(screen.grid_mut());
+    let mut writer = Writer::new(screen.columns());
+    palette(screen, &mut writer);
+    titles(screen, &mut writer);
+    if screen.last_printed.is_some() {
+        writer.put(' ');
+        writer.at = At::Cell(0, 1);
+    }
+
+    if screen.is_alternate() {
+        screen.with_main(|main| {
+            repair(main);
+            cells(main, &mut writer);
+            place(&main.cursor, main, &mut writer);
+        });
+        keyboard(&screen.keyboards[0], &mut writer);
+        writer.raw(b"\x1b[?1049h");
+        let filled = writer.pen != Pen::default();
+        writer.pen.become_pen(Pen::default(), &mut writer.out);
+        if filled {
+            writer.raw(b"\x1b[2J");
+        }
+        writer.take_charsets(Charsets::default());
+    } else if screen.keyboards[1] != Keyboard::default() {
+        writer.raw(b"\x1b[?1049h");
+        keyboard(&screen.keyboards[1], &mut writer);
+        writer.raw(b"\x1b[?1049l");
+        writer.at = At::Unknown;
+    }
+    cells(screen.grid(), &mut writer);
+    tabs(screen, &mut writer);
+    margins(screen, &mut writer);
+
+    let grid = screen.grid();
+    if grid.saved_cursor != Cursor::default() {
+        place(&grid.saved_cursor, grid, &mut writer);
+        writer.raw(b"\x1b7");
+    }
+    repeatable(screen, &mut writer);
+    if screen.mode().contains(TermMode::ORIGIN) {
+        writer.raw(b"\x1b[?6h");
+        writer.origin = screen.margins.0;
+        writer.at = At::Unknown;
+    }
+    place(&grid.cursor, grid, &mut writer);
+    keyboard(screen.keyboard(), &mut writer);
+    modes(screen, &mut writer);
+    (writer.out, writer.last)
+}
+
+fn palette(screen: &Screen, writer: &mut Writer) {
+    const CURSOR: usize = NamedColor::Cursor as usize;
+    for index in 0..=CURSOR {
+        let Some(color) = screen.term.colors()[index] else { continue };
+        writer.raw(b"\x1b]");
+        match index.checked_sub(NamedColor::Foreground as usize) {
+            None => {
+                writer.raw(b"4;");
+                decimal(index, &mut writer.out);
+            }
+            Some(dynamic) => decimal(10 + dynamic, &mut writer.out),
+        }
+        writer.raw(format!(";{color}\x1b\\").as_bytes());
+    }
+}
+
+/// Titles that were saved when there was none are always the first of those saved.
+fn titles(screen: &Screen, writer: &mut Writer) {
+    let write = |title: &str, writer: &mut Writer| {
+        writer.raw(b"\x1b]2;");
+        writer.raw(title.as_bytes());
+        writer.raw(b"\x1b\\");
+    };
+    for title in &screen.titles {
+        if let Some(title) = title {
+            write(title, writer);
+        }
+        writer.raw(b"\x1b[22t");
+    }
+    if let Some(title) = &screen.title {
+        write(title, writer);
+    }
+}
+
+/// Draws all cells of a screen that is blank.
+fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
+    let (rows, columns) = (grid.screen_lines(), grid.columns());
+    let mut tabs = Vec::new();
+    let mut bottom_end = columns;
+    let bottom = &grid[line_at(rows - 1)][..];
+    if bottom[columns - 1].flags.contains(Flags::WRAPLINE) {
+        bottom_end = wrapped_bottom(bottom, rows, writer, &mut tabs);
+    }
+    for row in 0..rows {
+        let cells = &grid[line_at(row)][..];
+        let end = if row + 1 == rows { bottom_end } else { columns };
+        let mut painting = Row { cells, row, end, writer, tabs: &mut tabs };
+        painting.paint();
+        if end == columns && cells[columns - 1].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
+            let next = &grid[line_at(row + 1)][Column(0)];
+            leading(&cells[columns - 1], next, row, columns, writer);
+        }
+    }
+    for (row, column) in tabs {
+        writer.goto(row, column);
+        writer.raw(b"\t");
+        writer.at = At::Unknown;
+    }
+}
+
+/// Draws the end of a last row that wraps, and returns how much of the row is left to draw.
+///
+/// A region that ends above the row keeps the wrap from scrolling. What wraps lands in the first
+/// cells of the same row, where it is erased before the row itself is drawn.
+fn wrapped_bottom(
+    cells: &[Cell],
+    rows: usize,
+    writer: &mut Writer,
+    tabs: &mut Vec<(usize, usize)>,
+) -> usize {
+    let (row, last) = (rows - 1, cells.len() - 1);
+    // Of two rows no one can be a region; one that lies below the screen scrolls nothing either.
+    let (top, end) = if rows > 2 { (0, rows - 1) } else { (rows, rows) };
+    region(top, end, rows, writer);
+    let mut from = last;
+    if cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
+        writer.goto(row, last);
+        writer.pen.take_up(&cells[last], &mut writer.out);
+        writer.put(WIDE);
+    } else {
+        if cells[last].flags.contains(Flags::WIDE_CHAR_SPACER) {
+            from = last - 1;
+        }
+        writer.goto(row, from);
+        writer.print(&cells[from], row, from);
+        if cells[from].c == '\t' {
+            tabs.push((row, from));
+        }
+        writer.put(WIDE);
+    }
+    writer.at = At::Cell(row, 2);
+    erase_first(row, writer);
+    region(0, rows, rows, writer);
+    from
+}
+
+/// Draws the spacer in the last column, before a wide character that went to the next row.
+fn leading(cell: &Cell, next: &Cell, row: usize, columns: usize, writer: &mut Writer) {
+    writer.goto(row, columns - 1);
+    writer.pen.take_up(cell, &mut writer.out);
+    if next.flags.contains(Flags::WIDE_CHAR) && writer.pen.drew(next) {
+        // Printing that character does it all.
+        writer.at = At::Wrapping;
+        return;
+    }
+    writer.put(WIDE);
+    writer.at = At::Unknown;
+    erase_first(row + 1, writer);
+}
+
+/// Erases the first two cells of a row: overwriting them would undo the spacer before them.
+fn erase_first(row: usize, writer: &mut Writer) {
+    writer.at = At::Unknown;
+    writer.goto(row, 0);
+    writer.pen.become_pen(Pen::default(), &mut writer.out);
+    writer.raw(b"\x1b[2X");
+}
+
+/// One row that is being drawn.
+struct Row<'a> {
+    cells: &'a [Cell],
+    row: usize,
+    /// Cells from here on are drawn already.
+    end: usize,
+    writer: &'a mut Writer,
+    /// Where a tab has to be put once everything is drawn.
+    tabs: &'a mut Vec<(usize, usize)>,
+}
+
+impl Row<'_> {
+    fn paint(&mut self) {
+        let last = self.cells.len() - 1;
+        let continued = self.writer.at == At::Wrapping;
+        let wraps = self.end > last && self.cells[last].flags.contains(Flags::WRAPLINE);
+        // The spacer in the last column is not drawn here.
+        let leading = self.cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
+        let limit = if leading { self.end.min(last) } else { self.end };
+        let end = if wraps && !leading {
+            limit
+        } else {
+            self.cells[..limit].iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| at + 1)
+        };
+        let mut column = 0;
+        if continued && (end > 0 || wraps || self.row_above_wraps()) {
+            column = self.draw(0);
+        }
+        while column < end {
+            let fixed = wraps && column == last;
+            column = if fixed { self.draw(column) } else { self.step(column, end, wraps) };
+        }
+    }
+
+    /// The writer is wrapping, so the row above must have its mark set by a character here.
+    fn row_above_wraps(&self) -> bool {
+        self.row > 0
+    }
+
+    /// Draws as many cells at `column` as can be drawn in one go; returns the next column.
+    fn step(&mut self, column: usize, end: usize, wraps: bool) -> usize {
+        let limit = if wraps { end - 1 } else { end };
+        let cell = &self.cells[column];
+        let run = |is: &dyn Fn(&Cell) -> bool| {
+            self.cells[column..limit].iter().position(|cell| !is(cell)).unwrap_or(limit - column)
+        };
+        if is_blank(cell) {
+            let blanks = run(&is_blank);
+            if blanks >= SKIP || self.writer.pen != Pen::default() {
+                return column + blanks;
+            }
+        } else if is_fill(cell) {
+            let filled = run(&|other| is_fill(other) && other.bg == cell.bg);
+            if filled >= FILL {
+                self.writer.goto(self.row, column);
+                self.writer.pen.become_pen(Pen::filling(cell.bg), &mut self.writer.out);
+                self.writer.csi(filled, b"X");
+                return column + filled;
+            }
+        } else if cell.c == '\t' && let Some(next) = self.tab_over(column, end) {
+            self.writer.goto(self.row, column);
+            self.writer.raw(b"\t");
+            self.writer.at = At::Cell(self.row, next);
+            return next.max(column + 1);
+        }
+        self.draw(column)
+    }
+
+    /// Where a plain tab leads, if it passes over nothing but blanks.
+    fn tab_over(&self, column: usize, end: usize) -> Option<usize> {
+        let cell = &self.cells[column];
+        let last = self.cells.len() - 1;
+        let next = Screen::next_default_tab(self.cells.len(), column);
+        let plain = Pen::default().drew(cell)
+            && cell.flags.is_empty()
+            && cell.zerowidth().is_none_or(<[char]>::is_empty)
+            && column < last
+            && next <= end
+            && self.cells[column + 1..next].iter().all(is_blank);
+        plain.then_some(next)
+    }
+
+    /// Prints one character; returns the column after it.
+    fn draw(&mut self, column: usize) -> usize {
+        let cell = &self.cells[column];
+        if self.writer.at != At::Wrapping || column > 0 {
+            self.writer.goto(self.row, column);
+        }
+        self.writer.print(cell, self.row, column);
+        if cell.c == '\t' {
+            self.tabs.push((self.row, column));
+        }
+        column + if cell.flags.contains(Flags::WIDE_CHAR) { 2 } else { 1 }
+    }
+}
+
+/// Whether a cell is as a fresh terminal has it.
+pub(crate) fn is_blank(cell: &Cell) -> bool {
+    is_fill(cell) && cell.bg == Color::Named(NamedColor::Background)
+}
+
+/// Whether a cell is as erasing leaves it.
+pub(crate) fn is_fill(cell: &Cell) -> bool {
+    cell.c == ' '
+        && cell.fg == Color::Named(NamedColor::Foreground)
+        && cell.flags.is_empty()
+        && (cell.extra.is_none()
+            || (cell.zerowidth().is_none_or(<[char]>::is_empty)
+                && cell.underline_color().is_none()
+                && cell.hyperlink().is_none()))
+}
+
+fn tabs(screen: &Screen, writer: &mut Writer) {
+    for (column, &set) in screen.tabs.iter().enumerate() {
+        if set != is_default_tab(column) {
+            writer.at = At::Unknown;
+            writer.goto(0, column);
+            writer.raw(if set { b"\x1bH" } else { b"\x1b[g" });
+        }
+    }
+}
+
+fn margins(screen: &Screen, writer: &mut Writer) {
+    let (top, end) = screen.margins;
+    if (top, end) != (0, screen.rows()) {
+        region(top, end, screen.rows(), writer);
+    }
+}
+
+/// Sets the scroll region; the emulator takes one that lies below the screen as well.
+fn region(top: usize, end: usize, rows: usize, writer: &mut Writer) {
+    if (top, end) == (0, rows) {
+        writer.raw(b"\x1b[r");
+    } else {
+        writer.csi(top + 1, b";");
+        decimal(end.max(top + 2), &mut writer.out);
+        writer.raw(b"r");
+    }
+    writer.at = At::Unknown;
+}
+
+/// Puts the cursor where `cursor` is, with its pen and character sets.
+fn place(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
+    let row = row_index(cursor.point.line);
+    let last = grid.columns() - 1;
+    // What is printed here is printed as it is.
+    writer.take_charsets(Charsets::default());
+    if cursor.input_needs_wrap {
+        let cells = &grid[cursor.point.line][..];
+        let spacer = cells[last].flags.contains(Flags::WIDE_CHAR_SPACER);
+        let from = if spacer { last - 1 } else { last };
+        let marked = Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER;
+        writer.at = At::Unknown;
+        if cells[last].flags.intersects(marked) || cells[last].c == '\t' {
+            // Without autowrap a wide character that does not fit changes only the cursor.
+            writer.goto(row, last);
+            writer.raw(b"\x1b[?7l");
+            writer.put(WIDE);
+            writer.raw(b"\x1b[?7h");
+        } else {
+            writer.goto(row, from);
+            writer.print(&cells[from], row, from);
+        }
+        writer.at = At::Wrapping;
+    } else {
+        writer.goto(row, cursor.point.column.0);
+    }
+    writer.take_style(cursor);
+}
+
+/// Prints what REP would repeat, where it can be erased without a trace.
+fn repeatable(screen: &Screen, writer: &mut Writer) {
+    /// A blank, and a character of up to two columns; a combining one joins the blank.
+    const ROOM: usize = 3;
+    let Some(wanted) = screen.last_printed else { return };
+    let grid = screen.grid();
+    let ends_printing = grid.cursor.input_needs_wrap;
+    if writer.last == Some(wanted) || ends_printing {
+        return;
+    }
+    for row in (0..screen.rows()).rev() {
+        let cells = &grid[line_at(row)][..];
+        let room = cells
+            .windows(ROOM)
+            .position(|run| run.iter().all(|cell| is_fill(cell) && cell.bg == run[0].bg));
+        if let Some(column) = room {
+            writer.take_charsets(Charsets::default());
+            writer.at = At::Unknown;
+            writer.goto(row, column);
+            writer.pen.become_pen(Pen::filling(cells[column].bg), &mut writer.out);
+            writer.put(' ');
+            writer.put(wanted);
+            writer.at = At::Unknown;
+            writer.goto(row, column);
+            writer.csi(ROOM, b"X");
+            return;
+        }
+    }
+}
+
+fn keyboard(keyboard: &Keyboard, writer: &mut Writer) {
+    let mut states = keyboard.saved.iter().chain([&keyboard.flags]);
+    if let Some(first) = states.next().filter(|first| **first != KeyboardModes::NO_MODE) {
+        writer.raw(b"\x1b[=");
+        decimal(usize::from(first.bits()), &mut writer.out);
+        writer.raw(b"u");
+    }
+    for state in states {
+        writer.raw(b"\x1b[>");
+        decimal(usize::from(state.bits()), &mut writer.out);
+        writer.raw(b"u");
+    }
+}
+
+fn modes(screen: &Screen, writer: &mut Writer) {
+    let (mode, fresh) = (screen.mode(), TermMode::default());
+    for (flag, on, off) in MODES {
+        if mode.contains(flag) != fresh.contains(flag) {
+            writer.raw(if mode.contains(flag) { on } else { off });
+        }
+    }
+    if screen.modify_other_keys != 0 {
+        writer.raw(b"\x1b[>4;");
+        decimal(usize::from(screen.modify_other_keys), &mut writer.out);
+        writer.raw(b"m");
+    }
+    if screen.cursor_style() != CursorStyle::default() {
+        writer.csi(style_number(screen.cursor_style()), b" q");
+    }
+    if screen.active_charset == CharsetIndex::G1 {
+        writer.raw(b"\x0e");
+    }
+}
+
+/// The number by which DECSCUSR knows a cursor style.
+pub(crate) fn style_number(style: CursorStyle) -> usize {
+    let steady = match style.shape {
+        CursorShape::Underline => 4,
+        CursorShape::Beam => 6,
+        CursorShape::Block | CursorShape::HollowBlock | CursorShape::Hidden => 2,
+    };
+    steady - usize::from(style.blinking)
+}
+
+/// The style bits of a cell, for whoever compares cells.
+pub(crate) fn style_bits(cell: &Cell) -> u16 {
+    cell.flags.intersection(STYLE).bits()
+}

@@ -1,0 +1,367 @@
+//! The terminal of one pane: bytes in, a screen and answers out.
+//!
+//! ```text
+//!   feed ──► scanner ──► pending bytes ──(settle)──► parser ──► screen
+//!               │                           ▲
+//!               └── a query, 256 KiB, or a reader that needs the grid
+//! ```
+//!
+//! Most output of a busy program is never seen, so feeding only looks for what cannot wait and
+//! keeps the bytes. What is applied later has the same effect, with less work: text that has
+//! scrolled away by then is not drawn at all (see [`crate::skip`]).
+//!
+//! # Invariant
+//!
+//! The parser is between sequences whenever it rests: bytes of a sequence or character that is not
+//! complete stay in `pending`. So a snapshot is one of a definite position in the stream.
+
+use std::fmt;
+use std::mem;
+
+use alacritty_terminal::term::TermMode;
+use alacritty_terminal::vte::ansi::{Processor, Timeout};
+
+use crate::actions::Nobody;
+use crate::modes::Modes;
+use crate::request::{self, Request};
+use crate::scan::{Scanner, Token};
+use crate::screen::{Extent, Screen, row_index};
+use crate::{skip, snapshot, text};
+
+/// How many bytes wait before they are applied without anybody asking. Also the longest sequence
+/// that has an effect: one that is not complete by then is passed over.
+const PENDING: usize = 256 * 1024;
+/// An empty buffer larger than this is given back when the terminal comes to rest.
+const SPARE: usize = 16 * 1024;
+
+/// A terminal emulator without a window.
+pub struct Terminal {
+    pub(crate) screen: Screen,
+    parser: Processor<Never>,
+    scanner: Scanner,
+    /// Fed and not yet applied.
+    pending: Vec<u8>,
+    /// Where in `pending` only text and colours follow.
+    plain_from: usize,
+    /// A sequence grew too long and is being passed over.
+    passing_over: bool,
+    synchronized: bool,
+    history: usize,
+    #[cfg(test)]
+    pub(crate) eager: bool,
+}
+
+/// Where the cursor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Rows above it.
+    pub row: u16,
+    /// Columns left of it.
+    pub col: u16,
+    /// Whether the program wants it shown.
+    pub visible: bool,
+}
+
+/// A time limit for synchronized updates that is never running, so that nothing is held back:
+/// whoever shows the screen waits for the end of the update, the screen itself does not.
+#[derive(Debug, Default)]
+struct Never;
+
+impl Timeout for Never {
+    fn set_timeout(&mut self, _: std::time::Duration) {}
+
+    fn clear_timeout(&mut self) {}
+
+    fn pending_timeout(&self) -> bool {
+        false
+    }
+}
+
+impl Terminal {
+    /// A blank terminal that keeps `history` lines beyond the screen.
+    #[must_use]
+    pub fn new(size: model::Size, history: usize) -> Self {
+        Self {
+            screen: Screen::new(&extent(size), history),
+            parser: Processor::new(),
+            scanner: Scanner::new(),
+            pending: Vec::new(),
+            plain_from: 0,
+            passing_over: false,
+            synchronized: false,
+            history,
+            #[cfg(test)]
+            eager: false,
+        }
+    }
+
+    /// Takes in what the program wrote.
+    ///
+    /// The bytes have their effect on the screen later, unless they contain a query: then the
+    /// answer is ready when this returns ([`Terminal::take_answers`]).
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        let mut urgent = false;
+        loop {
+            let request = self.scan(&mut rest, &mut urgent);
+            let Some(request) = request else { break };
+            self.apply(false);
+            let answer = request::answer(&request, &self.screen);
+            self.screen.answer(answer.as_bytes());
+        }
+        if self.scanner.unfinished() > PENDING {
+            self.apply(false);
+            self.passing_over = true;
+            self.pending.clear();
+            self.plain_from = 0;
+        }
+        #[cfg(test)]
+        {
+            urgent |= self.eager;
+        }
+        if urgent || self.pending.len() > PENDING {
+            self.apply(urgent);
+        }
+    }
+
+    /// Applies everything that was fed to the screen now.
+    pub fn settle(&mut self) {
+        self.apply(true);
+    }
+
+    /// How many bytes were fed and are not yet applied.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many of the last bytes belong to a sequence or character that is not complete.
+    ///
+    /// They have had no effect yet, and a snapshot does not contain them.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.scanner.unfinished()
+    }
+
+    /// Whether the program has begun a synchronized update (mode 2026) and not yet ended it.
+    #[must_use]
+    pub fn in_synchronized_update(&self) -> bool {
+        self.synchronized
+    }
+
+    /// Takes what has to be written to the program; empty if nothing has.
+    #[must_use]
+    pub fn take_answers(&mut self) -> Vec<u8> {
+        self.screen.take_answers()
+    }
+
+    /// Whether the bell was rung since this was last asked.
+    #[must_use]
+    pub fn take_bell(&mut self) -> bool {
+        self.settle();
+        mem::take(&mut self.screen.bell)
+    }
+
+    /// Changes the size. The main screen reflows, the alternate one is cut or padded.
+    pub fn resize(&mut self, size: model::Size) {
+        self.settle();
+        self.screen.resize(&extent(size));
+    }
+
+    /// The size.
+    #[must_use]
+    pub fn size(&self) -> model::Size {
+        model::Size::clamped(small(self.screen.columns()), small(self.screen.rows()))
+    }
+
+    /// The title, without control characters; empty if the program set none.
+    #[must_use]
+    pub fn title(&mut self) -> String {
+        self.settle();
+        self.screen.title.clone().unwrap_or_default()
+    }
+
+    /// The modes that the program has set.
+    #[must_use]
+    pub fn modes(&mut self) -> Modes {
+        self.settle();
+        let mode = self.screen.mode();
+        Modes {
+            alternate_screen: mode.contains(TermMode::ALT_SCREEN),
+            bracketed_paste: mode.contains(TermMode::BRACKETED_PASTE),
+            application_cursor: mode.contains(TermMode::APP_CURSOR),
+            application_keypad: mode.contains(TermMode::APP_KEYPAD),
+            focus_events: mode.contains(TermMode::FOCUS_IN_OUT),
+            mouse_click: mode.contains(TermMode::MOUSE_REPORT_CLICK),
+            mouse_drag: mode.contains(TermMode::MOUSE_DRAG),
+            mouse_motion: mode.contains(TermMode::MOUSE_MOTION),
+            mouse_sgr: mode.contains(TermMode::SGR_MOUSE),
+            mouse_utf8: mode.contains(TermMode::UTF8_MOUSE),
+            alternate_scroll: mode.contains(TermMode::ALTERNATE_SCROLL),
+            cursor_visible: mode.contains(TermMode::SHOW_CURSOR),
+            autowrap: mode.contains(TermMode::LINE_WRAP),
+            origin: mode.contains(TermMode::ORIGIN),
+            insert: mode.contains(TermMode::INSERT),
+            linefeed_newline: mode.contains(TermMode::LINE_FEED_NEW_LINE),
+            kitty_flags: self.screen.keyboard().flags.bits(),
+        }
+    }
+
+    /// Where the cursor is, and whether it is shown.
+    #[must_use]
+    pub fn cursor(&mut self) -> Cursor {
+        self.settle();
+        let point = self.screen.grid().cursor.point;
+        Cursor {
+            row: small(row_index(point.line)),
+            col: small(point.column.0),
+            visible: self.screen.mode().contains(TermMode::SHOW_CURSOR),
+        }
+    }
+
+    /// The visible screen, one line per row, without trailing blanks and trailing empty rows.
+    ///
+    /// A row that was wrapped is a line of its own.
+    #[must_use]
+    pub fn screen_text(&mut self) -> String {
+        self.text(self.screen.rows())
+    }
+
+    /// The last `lines` rows of history and screen, as [`Terminal::screen_text`] writes them.
+    #[must_use]
+    pub fn text(&mut self, lines: usize) -> String {
+        self.settle();
+        text::last_rows(self.screen.grid(), lines)
+    }
+
+    /// How many lines of history there are.
+    #[must_use]
+    pub fn history_len(&mut self) -> usize {
+        self.settle();
+        text::history_len(self.screen.grid())
+    }
+
+    /// Sequences that rebuild this terminal in a fresh one of the same size without history.
+    ///
+    /// They stand for all bytes fed but the last [`Terminal::unfinished`].
+    #[must_use]
+    pub fn snapshot(&mut self) -> Vec<u8> {
+        self.settle();
+        let (mut bytes, last) = snapshot::snapshot(&mut self.screen);
+        if let Some(last) = last.filter(|_| last != self.screen.last_printed) {
+            // The copy will repeat another character than this terminal would: now both do.
+            self.screen.last_printed = Some(last);
+            self.parser.advance(&mut Nobody, last.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        if self.synchronized {
+            bytes.extend_from_slice(b"\x1b[?2026h");
+        }
+        bytes
+    }
+
+    /// Moves bytes to `pending` until one of them completes a request, which is returned, or until
+    /// there are no more. Queries that the emulator answers make it `urgent` to apply them.
+    fn scan(&mut self, rest: &mut &[u8], urgent: &mut bool) -> Option<Request> {
+        let chunk = *rest;
+        let base = self.pending.len();
+        // Keeping where the last piece that is not plain ended is enough to know what is.
+        let mut plain_from = None;
+        let mut request = None;
+        while let Some(token) = self.scanner.next(rest) {
+            let used = chunk.len() - rest.len();
+            match token {
+                Token::Text(_) => {}
+                Token::Control(_) => plain_from = Some(used),
+                Token::Sequence { bytes, kind, truncated, .. } => {
+                    if !skip::is_plain(bytes) {
+                        plain_from = Some(used);
+                        request::observe(bytes, kind, &mut self.synchronized);
+                        if !truncated && request::is_query(bytes, kind) {
+                            request = Request::of(bytes, kind);
+                            *urgent = true;
+                        }
+                    }
+                }
+            }
+            if self.passing_over {
+                return self.stop_passing_over(rest);
+            }
+            if request.is_some() {
+                break;
+            }
+        }
+        let used = chunk.len() - rest.len();
+        if !self.passing_over {
+            self.pending.extend_from_slice(&chunk[..used]);
+            if let Some(at) = plain_from {
+                self.plain_from = base + at;
+            }
+        }
+        request
+    }
+
+    /// Continues after a token that may have ended the sequence which is passed over.
+    fn stop_passing_over(&mut self, rest: &mut &[u8]) -> Option<Request> {
+        let unfinished = self.scanner.unfinished();
+        self.passing_over = unfinished > 1;
+        if unfinished == 1 {
+            // What ended the sequence was the ESC of the next.
+            self.pending.push(0x1b);
+        }
+        self.plain_from = self.pending.len();
+        self.scan(rest, &mut true)
+    }
+
+    /// Applies what is pending, up to the last complete piece.
+    fn apply(&mut self, resting: bool) {
+        let kept = self.scanner.unfinished().min(self.pending.len());
+        let ready = self.pending.len() - kept;
+        if ready > 0 {
+            let plain_from = self.plain_from.min(ready);
+            let (before, plain) = self.pending[..ready].split_at(plain_from);
+            self.parser.advance(&mut self.screen, before);
+            #[cfg(test)]
+            let plain = if self.eager { (&[][..], plain) } else { self.cut(plain) };
+            #[cfg(not(test))]
+            let plain = self.cut(plain);
+            let (skipped, tail) = plain;
+            if !skipped.is_empty() {
+                skip::pass_over(skipped, &mut self.screen, &mut self.parser);
+            }
+            self.parser.advance(&mut self.screen, tail);
+            self.pending.drain(..ready);
+            self.plain_from = self.plain_from.saturating_sub(ready);
+        }
+        if resting && self.pending.capacity() > SPARE && self.pending.len() < SPARE {
+            self.pending.shrink_to(self.pending.len());
+        }
+    }
+
+    fn cut<'a>(&self, plain: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let rows = self.screen.rows();
+        let history = if self.screen.is_alternate() { 0 } else { self.history };
+        if !self.screen.scrolls_plainly() {
+            return (&[], plain);
+        }
+        plain.split_at(skip::cut(plain, rows, history))
+    }
+}
+
+impl fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminal")
+            .field("screen", &self.screen)
+            .field("pending", &self.pending.len())
+            .field("unfinished", &self.unfinished())
+            .finish_non_exhaustive()
+    }
+}
+
+fn extent(size: model::Size) -> Extent {
+    Extent { columns: usize::from(size.cols()), rows: usize::from(size.rows()) }
+}
+
+/// A column or row as the outside knows it; screens are never larger.
+fn small(value: usize) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
