@@ -53,7 +53,9 @@ impl Supervisor {
         });
         let path = self.root.sessions().join(NAME);
         run_blocking(move || {
-            if let Err(error) = file::write_atomic(&path, format!("{index:#}\n").as_bytes(), Survive::Kill) {
+            if let Err(error) =
+                file::write_atomic(&path, format!("{index:#}\n").as_bytes(), Survive::Kill)
+            {
                 warn!(%error, "the index of sessions is out of date");
             }
         })

@@ -171,7 +171,9 @@ impl Supervisor {
         match removed {
             Ok(Removed::PaneAndSession) => self.retire_session(session).await,
             Ok(Removed::Pane) | Err(StoreError::Gone) => {}
-            Err(error) => warn!(%error, pane = %id, "the entry of a pane that was not started stays"),
+            Err(error) => {
+                warn!(%error, pane = %id, "the entry of a pane that was not started stays")
+            }
         }
     }
 
@@ -238,7 +240,8 @@ fn session_for(
         }
         Ok(_) | Err(model::resolve::Unresolved::NotFound) => {
             let name: Name = asked.parse().map_err(|error: model::name::InvalidName| {
-                let message = format!("there is no session {asked:?}, and none can be made: {error}");
+                let message =
+                    format!("there is no session {asked:?}, and none can be made: {error}");
                 ErrorBody::new(ErrorCode::Usage, message)
             })?;
             add_session(change, id, name, request, false)

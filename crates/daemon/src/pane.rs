@@ -186,6 +186,10 @@ impl Keeper {
     /// Waits for the end of its process.
     pub(crate) async fn ended(&self) -> io::Result<()> {
         let descriptor = self.pidfd.as_fd().try_clone_to_owned()?;
+        #[expect(
+            deprecated,
+            reason = "its unsafe successor asks for what an owned descriptor promises by itself"
+        )]
         let watched = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
         drop(watched.readable().await?);
         Ok(())

@@ -265,7 +265,8 @@ mod tests {
 
         let panicked = registry
             .change(|change| -> Result<(), StoreError> {
-                change.emit(Happening::SessionClosed { session: SessionId::from_random([9; 16]) })?;
+                change
+                    .emit(Happening::SessionClosed { session: SessionId::from_random([9; 16]) })?;
                 panic!("as the test wants");
             })
             .await;

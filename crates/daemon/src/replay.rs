@@ -187,8 +187,7 @@ mod tests {
     }
 
     fn last(count: usize, lines: usize) -> String {
-        let lines: Vec<String> =
-            (count - lines + 1..=count).map(|n| format!("line {n}")).collect();
+        let lines: Vec<String> = (count - lines + 1..=count).map(|n| format!("line {n}")).collect();
         lines.join("\n")
     }
 

@@ -90,7 +90,8 @@ impl Supervisor {
             let frame = match next {
                 Ok(Some(frame)) if frame.kind == Kind::Request => frame,
                 Ok(Some(frame)) => {
-                    return refuse(frames, &format!("a {:?} frame is no request", frame.kind)).await;
+                    return refuse(frames, &format!("a {:?} frame is no request", frame.kind))
+                        .await;
                 }
                 Ok(None) | Err(NoFrame::Io(_)) => break,
                 Err(NoFrame::Garbage(error)) => return refuse(frames, &error.to_string()).await,
@@ -199,8 +200,7 @@ async fn welcome(frames: &mut Frames) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     let hello: Hello = first.parse().map_err(|error| error.to_string())?;
-    let welcome =
-        hello.answer(std::process::id(), "daemon").map_err(|refusal| refusal.message)?;
+    let welcome = hello.answer(std::process::id(), "daemon").map_err(|refusal| refusal.message)?;
     frames.write(&Frame::json(Kind::Welcome, &welcome)).await.map_err(|error| error.to_string())
 }
 
@@ -211,9 +211,9 @@ async fn refuse(mut frames: Frames, why: &str) {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         message: why.to_owned(),
     };
-    let said = frames.write(&Frame::json(Kind::Refused, &refusal));
+    let frame = Frame::json(Kind::Refused, &refusal);
     // Who sends garbage may not listen at all.
-    let _unheard = timeout(Duration::from_secs(1), said).await;
+    let _unheard = timeout(Duration::from_secs(1), frames.write(&frame)).await;
 }
 
 fn reply(result: Result<Response, ErrorBody>) -> Frame {
@@ -241,8 +241,9 @@ fn unknown(frame: &Frame) -> ErrorBody {
         Some(name) => format!("the daemon is ccmux {version} and cannot do {name:?}: {why}"),
         None => format!("the daemon is ccmux {version} and cannot read the request: {why}"),
     };
-    ErrorBody::new(ErrorCode::Usage, message)
-        .hint("restart the daemon with the release of the client: `ccmux daemon stop`; panes run on")
+    ErrorBody::new(ErrorCode::Usage, message).hint(
+        "restart the daemon with the release of the client: `ccmux daemon stop`; panes run on",
+    )
 }
 
 #[cfg(test)]

@@ -28,9 +28,10 @@ impl Supervisor {
         let this = Arc::clone(self);
         // Every pane is looked at, which is a few system calls each.
         let sessions = run_blocking(move || {
-            let shown = rows.sessions.iter().filter(|row| {
-                row.announced || rows.panes_of(row.record.id).next().is_some()
-            });
+            let shown = rows
+                .sessions
+                .iter()
+                .filter(|row| row.announced || rows.panes_of(row.record.id).next().is_some());
             shown.map(|session| this.listed(session, &rows)).collect()
         });
         let sessions = sessions.await;
@@ -114,9 +115,8 @@ impl Supervisor {
         if sight.state.is_live() {
             return Ok((pane, sight));
         }
-        Err(ErrorBody::new(ErrorCode::Conflict, how_it_is(&row.name, sight.ending.as_ref())).hint(
-            format!("its output is kept: `ccmux read {} --lines 50`", row.id.short()),
-        ))
+        Err(ErrorBody::new(ErrorCode::Conflict, how_it_is(&row.name, sight.ending.as_ref()))
+            .hint(format!("its output is kept: `ccmux read {} --lines 50`", row.id.short())))
     }
 
     /// About the daemon itself.

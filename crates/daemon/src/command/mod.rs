@@ -78,10 +78,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
 impl Supervisor {
     /// Does what was asked. The stream of [`Request::Events`] is had from
     /// [`Supervisor::events`]; here it is only said that there is one.
-    pub(crate) async fn perform(
-        self: Arc<Self>,
-        request: Request,
-    ) -> Result<Response, ErrorBody> {
+    pub(crate) async fn perform(self: Arc<Self>, request: Request) -> Result<Response, ErrorBody> {
         let done = match request {
             Request::New(request) => {
                 let answer = Box::pin(self.launch(*request)).await?;

@@ -141,8 +141,14 @@ pub(crate) fn ambiguous(kind: &str, text: &str, candidates: &[Candidate]) -> Err
     for candidate in candidates {
         let session = candidate.session.as_ref().map(Name::as_str);
         let slash = if session.is_some() { "/" } else { "" };
-        write!(hint, "\n  {}  {}{slash}{}", candidate.id, session.unwrap_or_default(), candidate.name)
-            .expect("a string takes everything");
+        write!(
+            hint,
+            "\n  {}  {}{slash}{}",
+            candidate.id,
+            session.unwrap_or_default(),
+            candidate.name
+        )
+        .expect("a string takes everything");
     }
     let message = format!("{text:?} could be any of {} ({kind})", candidates.len());
     ErrorBody::new(ErrorCode::Conflict, message).hint(hint)

@@ -40,9 +40,7 @@ impl Supervisor {
         let pane = self.pane(row.id).ok_or_else(gone)?;
         let waited = async {
             match &what {
-                What::Exit => {
-                    Ok(Response::Waited { line: None, ending: pane.ended().await })
-                }
+                What::Exit => Ok(Response::Waited { line: None, ending: pane.ended().await }),
                 What::Text(pattern) => wait_for_text(&pane, &row, pattern).await,
             }
         };
@@ -88,13 +86,9 @@ fn stopping() -> ErrorBody {
         .hint("ask again: the next command starts another one")
 }
 
-async fn wait_for_text(
-    pane: &Pane,
-    row: &PaneRow,
-    pattern: &Regex,
-) -> Result<Response, ErrorBody> {
+async fn wait_for_text(pane: &Pane, row: &PaneRow, pattern: &Regex) -> Result<Response, ErrorBody> {
     let mut life = pane.watch();
-    let _started = life.wait_for(|life| !matches!(life, Life::Starting)).await;
+    drop(life.wait_for(|life| !matches!(life, Life::Starting)).await);
     for _ in 0..TRIES {
         let Life::Live(keeper) = pane.life() else { break };
         if let Some(why) = keeper.incompatible() {

@@ -221,7 +221,9 @@ impl Supervisor {
             let seen = run_blocking(move || look(&dir, Some(&row))).await;
             match (decide(seen.found), seen.keeper) {
                 (Decision::Adopt, Some(keeper)) => {
-                    if let Err(error) = self.registry.change(move |change| change.announce(id)).await {
+                    if let Err(error) =
+                        self.registry.change(move |change| change.announce(id)).await
+                    {
                         warn!(pane = %id, %error, "it is not told of");
                     }
                     let keeper = Arc::new(keeper);

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use host::StateRoot;
 use host::file;
 use host::lock;
 use host::record::{self, RecordError};
 use host::store::{PaneRow, SetAside};
-use host::StateRoot;
 use model::{Ending, LaunchRecord, PaneId, SessionId, SessionRecord};
 use protocol::pane::KeeperRecord;
 use serde::de::DeserializeOwned;
