@@ -13,6 +13,8 @@ use crate::failure::usage;
 pub(crate) const HOME: &str = "CCMUX_HOME";
 /// The variable that names the directory of the test hooks.
 pub(crate) const TEST_HOOKS: &str = "CCMUX_TEST_HOOKS";
+/// In a pane: the daemon's control socket.
+const SOCKET: &str = "CCMUX_SOCKET";
 /// In a pane: its id.
 const PANE_ID: &str = "CCMUX_PANE_ID";
 /// `relay` keeps the client between the keeper and its terminal.
@@ -48,6 +50,11 @@ impl ClientEnv {
     /// The value of a variable that the user named.
     pub(crate) fn named(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
+    }
+
+    /// The state root that the variable names, as it is spelt there.
+    pub(crate) fn home(&self) -> Option<&str> {
+        self.get(HOME)
     }
 
     /// Where the test hooks are, if this is a test.
@@ -89,7 +96,8 @@ impl ClientEnv {
         env
     }
 
-    /// The state root: what the option says, then the variable, then `~/.ccmux`.
+    /// The state root: what the option says, then the variable, then, in a pane, the one that the
+    /// pane belongs to, then `~/.ccmux`.
     ///
     /// Relative paths count from the current directory.
     ///
@@ -100,15 +108,15 @@ impl ClientEnv {
         if option.is_none() && self.unreadable.iter().any(|name| name == HOME) {
             return Err(usage("the state root in CCMUX_HOME is not UTF-8").hint(ELSEWHERE));
         }
-        let chosen = match (option, self.get(HOME), self.get("HOME")) {
-            (Some(dir), _, _) => dir.to_owned(),
-            (None, Some(dir), _) => PathBuf::from(dir),
-            (None, None, Some(home)) => Path::new(home).join(".ccmux"),
-            (None, None, None) => {
-                return Err(usage("no state root: neither CCMUX_HOME nor HOME is set")
-                    .hint("name a directory with --home"));
-            }
-        };
+        let chosen = option
+            .map(Path::to_owned)
+            .or_else(|| self.get(HOME).map(PathBuf::from))
+            .or_else(|| self.root_of_this_pane())
+            .or_else(|| self.get("HOME").map(|home| Path::new(home).join(".ccmux")))
+            .ok_or_else(|| {
+                usage("no state root: neither CCMUX_HOME nor HOME is set")
+                    .hint("name a directory with --home")
+            })?;
         let absolute = std::path::absolute(&chosen).map_err(|error| {
             usage(format!("the state root `{}` has no absolute path: {error}", chosen.display()))
                 .hint(ELSEWHERE)
@@ -119,6 +127,11 @@ impl ClientEnv {
         }
         // A slash at the end would make the check for symbolic links look behind the link.
         Ok(absolute.components().collect())
+    }
+
+    /// Where the control socket of our own pane lies, two levels up.
+    fn root_of_this_pane(&self) -> Option<PathBuf> {
+        Some(Path::new(self.get(SOCKET)?).parent()?.parent()?.to_owned())
     }
 }
 
@@ -160,6 +173,8 @@ mod tests {
         assert_eq!(both.state_root(Some(Path::new("/option"))).unwrap(), Path::new("/option"));
         assert_eq!(both.state_root(None).unwrap().as_os_str(), "/variable");
         assert_eq!(neither.state_root(None).unwrap(), Path::new("/home/me/.ccmux"));
+        let pane = env(&[("CCMUX_SOCKET", "/root/of/run/control.sock"), ("HOME", "/home/me")]);
+        assert_eq!(pane.state_root(None).unwrap(), Path::new("/root/of"));
         assert!(neither.state_root(Some(Path::new("here"))).unwrap().is_absolute());
         assert!(env(&[]).state_root(None).is_err());
     }

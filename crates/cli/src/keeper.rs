@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use ::keeper::Household;
+
 /// Is a keeper, until its pane has ended.
-pub(crate) fn run(hooks: Option<&Path>) -> ExitCode {
+pub(crate) fn run(home: Option<&str>, hooks: Option<&Path>) -> ExitCode {
     if let Some(dir) = hooks {
         ::keeper::hooks::enable(dir);
     }
-    ::keeper::run()
+    ::keeper::run(home.map_or_else(Household::nobody, Household::of))
 }

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     // Before everything else: a keeper is started for each pane and should cost nothing.
     if words.get(1).is_some_and(|verb| verb == "keeper") {
-        return crate::keeper::run(env.test_hooks());
+        return crate::keeper::run(env.home(), env.test_hooks());
     }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,

@@ -109,9 +109,9 @@ impl Supervisor {
             pane_dir: pane.dir.clone(),
             sessions_dir: self.root.sessions(),
         };
-        let exe = self.exe.clone();
+        let (exe, home) = (self.exe.clone(), self.root.path().to_owned());
         let (files, starting) = run_blocking(move || {
-            let starting = files.make(&record).and_then(|()| start_keeper(&exe, &files.pane_dir));
+            let starting = files.make(&record).and_then(|()| start_keeper(&exe, &home, &files.pane_dir));
             (files, starting)
         })
         .await;
@@ -317,10 +317,10 @@ impl Files {
     }
 }
 
-fn start_keeper(exe: &Path, dir: &Path) -> Result<Starting, FileError> {
+fn start_keeper(exe: &Path, home: &Path, dir: &Path) -> Result<Starting, FileError> {
     let busy = || FileError::when("lock", dir)(std::io::ErrorKind::ResourceBusy.into());
     let lock = lock::take_dir(dir)?.ok_or_else(busy)?;
-    spawn::start(exe, dir, &lock)
+    spawn::start(exe, home, dir, &lock)
 }
 
 // By value, as `map_err` hands it over.

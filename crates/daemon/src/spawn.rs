@@ -1,8 +1,8 @@
 //! Starting a keeper: the only place that starts a process.
 //!
 //! The keeper gets the locked directory of its pane as standard input and says one line on its
-//! standard output: that it is ready, or why it failed. It gets no environment: what the pane's
-//! program sees is in the launch record.
+//! standard output: that it is ready, or why it failed. Its environment is the state root and
+//! nothing else: what the pane's program sees is in the launch record.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use host::file::{FileError, open_append};
-use host::hooks;
+use host::{hooks, household};
 use host::lock::Lock;
 use protocol::pane::KeeperRecord;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -55,10 +55,15 @@ enum FirstWord {
 /// # Errors
 ///
 /// [`FileError`]; no process is left then.
-pub(crate) fn start(exe: &Path, dir: &Path, lock: &Lock) -> Result<Starting, FileError> {
+pub(crate) fn start(
+    exe: &Path,
+    home: &Path,
+    dir: &Path,
+    lock: &Lock,
+) -> Result<Starting, FileError> {
     let fail = || FileError::when("start", exe);
     let mut command = Command::new(exe);
-    command.arg("keeper").env_clear().current_dir("/");
+    command.arg("keeper").env_clear().env(household::VARIABLE, home).current_dir("/");
     if let Some(hooks) = hooks::dir() {
         command.env(hooks::VARIABLE, hooks);
     }
@@ -148,7 +153,7 @@ mod tests {
         write_atomic(&exe, format!("#!/bin/sh\n{script}\n").as_bytes(), Survive::Kill).unwrap();
         fs::set_permissions(&exe, fs::Permissions::from_mode(0o700)).unwrap();
         let lock = lock::take_dir(dir.path()).unwrap().unwrap();
-        start(&exe, dir.path(), &lock).unwrap().ready().await
+        start(&exe, Path::new("/home"), dir.path(), &lock).unwrap().ready().await
     }
 
     fn record(pid: &str) -> String {

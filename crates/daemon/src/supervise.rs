@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use host::file::{self, Survive};
 use host::record::{self, RecordError};
+use host::household::Household;
 use host::{clock, process};
 use model::{Ending, EndingReason, PaneId, ProcessIdentity};
 use protocol::pane::KeeperRecord;
@@ -49,10 +50,10 @@ impl Supervisor {
 
     /// Puts on record how a pane without a keeper ended, and ends what is left of it if nobody
     /// else did.
-    pub(crate) async fn settle(&self, pane: &Arc<Pane>, keeper: Option<KeeperRecord>) {
-        let (looked_at, boot) = (Arc::clone(pane), self.boot.clone());
+    pub(crate) async fn settle(self: &Arc<Self>, pane: &Arc<Pane>, keeper: Option<KeeperRecord>) {
+        let (this, looked_at) = (Arc::clone(self), Arc::clone(pane));
         let (ending, killed) =
-            run_blocking(move || find_ending(&looked_at, keeper.as_ref(), &boot)).await;
+            run_blocking(move || this.find_ending(&looked_at, keeper.as_ref())).await;
         info!(pane = %pane.id, %ending, killed, "ended");
         let (id, told) = (pane.id, ending.clone());
         let recorded = self.registry.change(move |change| change.end(id, &told, killed)).await;
@@ -64,14 +65,49 @@ impl Supervisor {
     }
 
     /// Ends a keeper and everything of its pane, of which nobody knows.
-    pub(crate) async fn end_unknown(&self, pane: &Pane, keeper: Keeper) {
+    pub(crate) async fn end_unknown(self: &Arc<Self>, pane: &Pane, keeper: Keeper) {
         kill(&keeper);
         // Its end is certain; a descriptor that cannot be waited on changes nothing.
         let _ended = keeper.ended().await;
         reap(&keeper);
-        let (id, boot) = (pane.id, self.boot.clone());
-        run_blocking(move || end_processes(id, Some(&keeper.record.child), &boot)).await;
+        let (this, id) = (Arc::clone(self), pane.id);
+        run_blocking(move || this.end_processes(id, Some(&keeper.record.child))).await;
     }
+
+/// How the pane ended, and how many of its processes had to be killed.
+fn find_ending(&self, pane: &Pane, keeper: Option<&KeeperRecord>) -> (Ending, usize) {
+    let mut lost = lost(pane);
+        let child = keeper.map(|keeper| &keeper.child);
+    match pane.recorded_ending() {
+        Ok(ending) => return (ending, 0),
+        Err(RecordError::Missing(_)) => {}
+        Err(RecordError::Damaged { path, why }) => {
+            warn!(path = %path.display(), %why, "set aside");
+            if let Err(error) = file::set_aside(&path, &pane.dir, "exit.json.damaged") {
+                warn!(%error, "cannot be set aside");
+            }
+        }
+        Err(error) => {
+            // What cannot be read must not be replaced either.
+            lost.detail = Some(error.to_string());
+            return (lost, self.end_processes(pane.id, child));
+        }
+    }
+    let killed = self.end_processes(pane.id, child);
+    if let Err(error) = record_ending(&pane.dir, &lost) {
+        warn!(pane = %pane.id, %error, "the ending is not on record");
+    }
+    (lost, killed)
+}
+
+/// Ends what is left of a pane whose keeper is gone; how many processes it were. Blocks.
+fn end_processes(&self, pane: PaneId, child: Option<&ProcessIdentity>) -> usize {
+    if child.is_some_and(|child| child.boot != self.boot) {
+        return 0;
+    }
+    let head = child.filter(|child| may_lead(child)).map(|child| child.pid);
+    end_all(pane, head, &self.household)
+}
 }
 
 /// Kills a keeper; what is left of its pane is ended by who watches it.
@@ -85,31 +121,6 @@ fn reap(keeper: &Keeper) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     // A keeper that an earlier daemon started is somebody else's child.
     let _others = waitid(WaitId::PidFd(keeper.pidfd.as_fd()), options);
-}
-
-/// How the pane ended, and how many of its processes had to be killed.
-fn find_ending(pane: &Pane, keeper: Option<&KeeperRecord>, boot: &str) -> (Ending, usize) {
-    let mut lost = lost(pane);
-    match pane.recorded_ending() {
-        Ok(ending) => return (ending, 0),
-        Err(RecordError::Missing(_)) => {}
-        Err(RecordError::Damaged { path, why }) => {
-            warn!(path = %path.display(), %why, "set aside");
-            if let Err(error) = file::set_aside(&path, &pane.dir, "exit.json.damaged") {
-                warn!(%error, "cannot be set aside");
-            }
-        }
-        Err(error) => {
-            // What cannot be read must not be replaced either.
-            lost.detail = Some(error.to_string());
-            return (lost, end_what_is_left(pane, keeper, boot));
-        }
-    }
-    let killed = end_what_is_left(pane, keeper, boot);
-    if let Err(error) = record_ending(&pane.dir, &lost) {
-        warn!(pane = %pane.id, %error, "the ending is not on record");
-    }
-    (lost, killed)
 }
 
 /// The ending that nobody saw.
@@ -129,20 +140,12 @@ fn record_ending(dir: &Path, ending: &Ending) -> Result<(), file::FileError> {
     record::write(&dir.join(EXIT_RECORD), ending, Survive::PowerLoss)
 }
 
-fn end_what_is_left(pane: &Pane, keeper: Option<&KeeperRecord>, boot: &str) -> usize {
-    end_processes(pane.id, keeper.map(|keeper| &keeper.child), boot)
-}
-
-/// Kills every process of a pane until none is left; how many it were. Blocks.
-fn end_processes(pane: PaneId, child: Option<&ProcessIdentity>, boot: &str) -> usize {
-    if child.is_some_and(|child| child.boot != boot) {
-        return 0;
-    }
-    let head = child.filter(|child| may_lead(child)).map(|child| child.pid);
+/// Kills every process of a pane until none is left; how many it were.
+fn end_all(pane: PaneId, head: Option<u32>, household: &Household) -> usize {
     let begun = Instant::now();
     let mut killed = HashSet::new();
     loop {
-        let left = process::of_pane(pane, head);
+        let left = process::of_pane(pane, head, household);
         if left.is_empty() {
             return killed.len();
         }
@@ -183,17 +186,10 @@ mod tests {
         sleeper(ours);
         sleeper(other);
 
-        let killed = end_processes(ours, None, "boot");
+        let killed = end_all(ours, None, &Household::nobody());
 
-        let left = process::of_pane(other, None).len();
+        let left = process::of_pane(other, None, &Household::nobody()).len();
         assert_eq!((killed, left), (1, 1));
-        assert_eq!(end_processes(other, None, "boot"), 1);
-    }
-
-    #[test]
-    fn processes_of_another_boot_are_not_looked_for() {
-        let us = process::identify(std::process::id()).unwrap();
-
-        assert_eq!(end_processes(PaneId::from_random([3; 16]), Some(&us), "another boot"), 0);
+        assert_eq!(end_all(other, None, &Household::nobody()), 1);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::household::Household;
 use host::{StateRoot, hooks};
 use model::PaneId;
 use tokio::sync::watch;
@@ -18,6 +19,8 @@ pub(crate) struct Supervisor {
     pub(crate) root: StateRoot,
     /// The program that is started as keeper.
     pub(crate) exe: PathBuf,
+    /// The daemon and the keepers, which go with no pane.
+    pub(crate) household: Household,
     /// The boot we are in: processes of another one are dead.
     pub(crate) boot: String,
     pub(crate) registry: Registry,
@@ -34,8 +37,11 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(root: StateRoot, exe: PathBuf, boot: String, registry: Registry) -> Self {
+        // As it is spelt in the environment of every keeper.
+        let household = Household::of(&root.path().to_string_lossy());
         Self {
             root,
+            household,
             exe,
             boot,
             registry,

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod file;
 pub mod hooks;
+pub mod household;
 pub mod lock;
 pub mod log;
 pub mod process;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::household::Household;
 use model::{PaneId, ProcessIdentity};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -97,32 +98,44 @@ pub fn all() -> Vec<Stat> {
     entries.filter_map(|entry| stat(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Everything that descends from `root`, zombies excepted, without `root` itself.
+/// What descends from a process.
+#[derive(Clone, Debug, Default)]
+pub struct Below {
+    /// The processes, zombies excepted.
+    pub found: Vec<Stat>,
+    /// Some were left out, with everything below them, because they belong to the household.
+    pub spared: bool,
+}
+
+/// Everything that descends from `root`, without `root` itself and without the household.
 #[must_use]
-pub fn descendants(root: u32) -> Vec<Stat> {
-    below(&all(), [root].into())
+pub fn descendants(root: u32, household: &Household) -> Below {
+    below(&all(), [root].into(), household)
 }
 
 /// Every process of `all` that descends from one of `roots`, without the roots.
-fn below(all: &[Stat], roots: HashSet<u32>) -> Vec<Stat> {
+fn below(all: &[Stat], roots: HashSet<u32>, household: &Household) -> Below {
     let mut children: HashMap<u32, Vec<&Stat>> = HashMap::new();
     for process in all {
         children.entry(process.parent).or_default().push(process);
     }
-    let mut found = Vec::new();
+    let mut below = Below::default();
     let mut seen = roots.clone();
     let mut next: Vec<u32> = roots.into_iter().collect();
     while let Some(parent) = next.pop() {
         for child in children.get(&parent).into_iter().flatten() {
-            if seen.insert(child.pid) {
+            if !seen.insert(child.pid) || child.zombie {
+                continue;
+            }
+            if household.contains(child.pid) {
+                below.spared = true;
+            } else {
                 next.push(child.pid);
-                if !child.zombie {
-                    found.push(**child);
-                }
+                below.found.push(**child);
             }
         }
     }
-    found
+    below
 }
 
 /// Sends a signal to each of `processes` that is still the one that was seen.
@@ -137,13 +150,14 @@ pub fn signal_all(processes: &[Stat], signal: Signal) {
 }
 
 /// What is left of a pane whose keeper is gone: processes that carry the pane's id in their
-/// environment or belong to its terminal session, and everything that descends from them.
+/// environment or belong to its terminal session, and everything that descends from them, without
+/// the household.
 ///
 /// A process that both left the session and wiped its environment is not found; the keeper, while
 /// it lives, finds those too. We ourselves and what descends from us are never among them, even if
 /// we were started from within the pane: our children are the keepers of other panes.
 #[must_use]
-pub fn of_pane(pane: PaneId, head: Option<u32>) -> Vec<Stat> {
+pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<Stat> {
     let mark = format!("CCMUX_PANE_ID={pane}");
     let us = std::process::id();
     let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us).collect();
@@ -153,12 +167,12 @@ pub fn of_pane(pane: PaneId, head: Option<u32>) -> Vec<Stat> {
     };
     let mut found: Vec<Stat> = all
         .iter()
-        .filter(|p| !p.zombie)
-        .filter(|p| Some(p.session) == head || carries_mark(p.pid))
+        .filter(|p| !p.zombie && (Some(p.session) == head || carries_mark(p.pid)))
+        .filter(|p| !household.contains(p.pid))
         .copied()
         .collect();
     let roots = found.iter().map(|p| p.pid).collect();
-    found.extend(below(&all, roots));
+    found.extend(below(&all, roots, household).found);
     found
 }
 
@@ -197,7 +211,7 @@ mod tests {
         let mut line = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
 
-        let found = descendants(std::process::id());
+        let found = descendants(std::process::id(), &Household::nobody()).found;
         let sleep = found.iter().find(|p| p.parent == child.id());
 
         signal_all(sleep.map(std::slice::from_ref).unwrap_or_default(), Signal::KILL);

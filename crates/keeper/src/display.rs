@@ -127,6 +127,8 @@ pub(crate) struct Display {
 impl Display {
     /// A display that has not been painted yet.
     pub(crate) fn new(tty: Option<Tty>, size: Size, read_only: bool, now: Instant) -> Self {
+        // A client that keeps its terminal has prepared it.
+        let pending = if tty.is_some() { outer::enter() } else { Vec::new() };
         Self {
             tty,
             size,
@@ -135,7 +137,7 @@ impl Display {
             painter: Painter::new(),
             filter: Filter::new(),
             showing: Showing::Frames,
-            pending: outer::enter(),
+            pending,
             unseen: 0,
             stale: true,
             painted: now.checked_sub(FRAME).unwrap_or(now),

@@ -23,4 +23,5 @@ mod tree;
 mod typing;
 
 pub use host::hooks;
+pub use host::household::Household;
 pub use start::run;

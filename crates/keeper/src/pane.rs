@@ -81,7 +81,7 @@ impl Pane {
         pty: Pty,
         log: LogWriter,
         size: Size,
-        head: u32,
+        tree: Tree,
         listener: UnixListener,
         signals: Signals,
     ) -> Self {
@@ -90,7 +90,7 @@ impl Pane {
             terminal: Terminal::new(size, 0),
             log,
             input: Input::default(),
-            tree: Tree::new(head),
+            tree,
             listener,
             signals,
             clients: Vec::new(),
@@ -316,6 +316,7 @@ impl Pane {
             // The pane goes with its head; whatever was started in it goes too.
             self.tree.hang_up(GRACE, now);
         }
+        self.tree.recount();
     }
 
     /// Begins the end.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use host::file::Survive;
+use host::household::Household;
 use host::log::LogWriter;
 use host::{clock, hooks, process, record, socket};
 use model::LaunchRecord;
@@ -28,10 +29,13 @@ use signal_hook::{flag, low_level::pipe};
 
 use crate::pane::{Pane, Signals, complain};
 use crate::pty::Pty;
+use crate::tree::Tree;
 
 /// Keeps one pane until it has ended. Started by the daemon and by nobody else.
+///
+/// `household` are those that do not go with the pane even if they descend from it.
 #[must_use]
-pub fn run() -> ExitCode {
+pub fn run(household: Household) -> ExitCode {
     let (lock, mut news) = match take_over() {
         Ok(taken) => taken,
         Err(error) => {
@@ -39,7 +43,7 @@ pub fn run() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (pane, line) = match start() {
+    let (pane, line) = match start(household) {
         Ok((pane, record)) => (Some(pane), json!({ "ready": record })),
         Err(message) => (None, json!({ "failed": { "message": message } })),
     };
@@ -67,7 +71,7 @@ fn take_over() -> io::Result<(OwnedFd, File)> {
     Ok((lock, news))
 }
 
-fn start() -> Result<(Pane, KeeperRecord), String> {
+fn start(household: Household) -> Result<(Pane, KeeperRecord), String> {
     let launch: LaunchRecord =
         record::read(Path::new("pane.json")).map_err(|error| error.to_string())?;
     hooks::point("keeper.entered");
@@ -100,7 +104,8 @@ fn start() -> Result<(Pane, KeeperRecord), String> {
     record::write(Path::new("keeper.json"), &keeper, Survive::Kill)
         .map_err(|error| error.to_string())?;
     hooks::point("keeper.recorded");
-    Ok((Pane::new(pty, log, launch.size, child.id(), listener, signals), keeper))
+    let tree = Tree::new(child.id(), household);
+    Ok((Pane::new(pty, log, launch.size, tree, listener, signals), keeper))
 }
 
 /// The system's word on a program that cannot be started, in ours.

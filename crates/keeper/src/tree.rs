@@ -1,12 +1,23 @@
 //! The processes of the pane, and their end.
 //!
+//! ```text
+//!           stop asked, or head ended         grace over
+//!  Living -----------------------------> Leaving -------> Killed --+
+//!    |                                      |               |      | 20 ms, some left
+//!    |                                      |               ^------+
+//!    +----------------- none left ----------+---------------+--> empty
+//! ```
+//!
 //! The keeper is the subreaper: a process whose parent ends becomes the keeper's child. So the
-//! pane is empty exactly when the keeper has no child left, and the kernel is the one who says so.
+//! pane is empty when the keeper has no child left, and the kernel is the one who says so. Only if
+//! a daemon was started from within the pane do we have to look for ourselves: it stays our child,
+//! and is none of the pane's.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use host::process;
+use host::household::Household;
+use host::process::{self, Stat};
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
 /// How long to wait before looking again for processes that should be dead.
@@ -16,12 +27,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Tree {
     head: u32,
+    household: Household,
     ended: Option<WaitStatus>,
     empty: bool,
+    /// A child of ours is none of the pane's.
+    has_guests: bool,
     stage: Stage,
 }
 
-/// How far the end has come.
+/// How far the end has come. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Living,
@@ -32,8 +46,8 @@ enum Stage {
 }
 
 impl Tree {
-    pub(crate) fn new(head: u32) -> Self {
-        Self { head, ended: None, empty: false, stage: Stage::Living }
+    pub(crate) fn new(head: u32, household: Household) -> Self {
+        Self { head, household, ended: None, empty: false, has_guests: false, stage: Stage::Living }
     }
 
     /// How the head of the pane ended, once it has.
@@ -69,7 +83,7 @@ impl Tree {
         let until = now + grace;
         match self.stage {
             Stage::Living => {
-                let all = process::descendants(std::process::id());
+                let all = self.look();
                 process::signal_all(&all, Signal::HUP);
                 // A stopped process takes no hangup until it goes on.
                 process::signal_all(&all, Signal::CONT);
@@ -94,11 +108,26 @@ impl Tree {
         if self.deadline().is_none_or(|at| now < at) {
             return;
         }
-        let all = process::descendants(std::process::id());
+        let all = self.look();
         // Stopped first, none of them can start another one while we go through the list.
         process::signal_all(&all, Signal::STOP);
         process::signal_all(&all, Signal::KILL);
         self.stage = Stage::Killed(now + LOOK_AGAIN);
+    }
+
+    /// Looks whether those that are left are ours to wait for, once the head has ended.
+    pub(crate) fn recount(&mut self) {
+        if self.stage != Stage::Living && self.has_guests && !self.empty {
+            self.look();
+        }
+    }
+
+    /// Every process of the pane that is left.
+    fn look(&mut self) -> Vec<Stat> {
+        let below = process::descendants(std::process::id(), &self.household);
+        self.has_guests = below.spared;
+        self.empty |= below.found.is_empty() && self.ended.is_some();
+        below.found
     }
 }
 
