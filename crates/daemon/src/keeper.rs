@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use model::{Ending, Size};
+use model::Size;
 use protocol::greeting::{Hello, Refusal};
 use protocol::pane::{Attach, Attached, Reply, Request, Response, SOCKET, View};
 use protocol::{ErrorBody, Frame, Kind};
@@ -61,7 +61,7 @@ pub(crate) enum Sent {
     /// The screen has another size.
     Resized(Size),
     /// The pane has ended.
-    Ended(Ending),
+    Ended,
 }
 
 /// Asks one question of the keeper in `dir`.
@@ -126,7 +126,7 @@ impl Link {
                 Kind::Snapshot => return Ok(Some(Sent::Snapshot(after_offset(frame.body)?))),
                 Kind::Output => return Ok(Some(Sent::Output(after_offset(frame.body)?))),
                 Kind::Resized => return Ok(Some(Sent::Resized(parse(&frame)?))),
-                Kind::Ended => return Ok(Some(Sent::Ended(parse(&frame)?))),
+                Kind::Ended => return Ok(Some(Sent::Ended)),
                 Kind::Detached => return Ok(None),
                 _ => {}
             }

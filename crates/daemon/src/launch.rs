@@ -111,7 +111,8 @@ impl Supervisor {
         };
         let (exe, home) = (self.exe.clone(), self.root.path().to_owned());
         let (files, starting) = run_blocking(move || {
-            let starting = files.make(&record).and_then(|()| start_keeper(&exe, &home, &files.pane_dir));
+            let starting =
+                files.make(&record).and_then(|()| start_keeper(&exe, &home, &files.pane_dir));
             (files, starting)
         })
         .await;

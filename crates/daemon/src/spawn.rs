@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use host::file::{FileError, open_append};
-use host::{hooks, household};
 use host::lock::Lock;
+use host::{hooks, household};
 use protocol::pane::KeeperRecord;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Deserialize;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::file::{self, Survive};
-use host::record::{self, RecordError};
 use host::household::Household;
+use host::record::{self, RecordError};
 use host::{clock, process};
 use model::{Ending, EndingReason, PaneId, ProcessIdentity};
 use protocol::pane::KeeperRecord;
@@ -74,40 +74,40 @@ impl Supervisor {
         run_blocking(move || this.end_processes(id, Some(&keeper.record.child))).await;
     }
 
-/// How the pane ended, and how many of its processes had to be killed.
-fn find_ending(&self, pane: &Pane, keeper: Option<&KeeperRecord>) -> (Ending, usize) {
-    let mut lost = lost(pane);
+    /// How the pane ended, and how many of its processes had to be killed.
+    fn find_ending(&self, pane: &Pane, keeper: Option<&KeeperRecord>) -> (Ending, usize) {
+        let mut lost = lost(pane);
         let child = keeper.map(|keeper| &keeper.child);
-    match pane.recorded_ending() {
-        Ok(ending) => return (ending, 0),
-        Err(RecordError::Missing(_)) => {}
-        Err(RecordError::Damaged { path, why }) => {
-            warn!(path = %path.display(), %why, "set aside");
-            if let Err(error) = file::set_aside(&path, &pane.dir, "exit.json.damaged") {
-                warn!(%error, "cannot be set aside");
+        match pane.recorded_ending() {
+            Ok(ending) => return (ending, 0),
+            Err(RecordError::Missing(_)) => {}
+            Err(RecordError::Damaged { path, why }) => {
+                warn!(path = %path.display(), %why, "set aside");
+                if let Err(error) = file::set_aside(&path, &pane.dir, "exit.json.damaged") {
+                    warn!(%error, "cannot be set aside");
+                }
+            }
+            Err(error) => {
+                // What cannot be read must not be replaced either.
+                lost.detail = Some(error.to_string());
+                return (lost, self.end_processes(pane.id, child));
             }
         }
-        Err(error) => {
-            // What cannot be read must not be replaced either.
-            lost.detail = Some(error.to_string());
-            return (lost, self.end_processes(pane.id, child));
+        let killed = self.end_processes(pane.id, child);
+        if let Err(error) = record_ending(&pane.dir, &lost) {
+            warn!(pane = %pane.id, %error, "the ending is not on record");
         }
+        (lost, killed)
     }
-    let killed = self.end_processes(pane.id, child);
-    if let Err(error) = record_ending(&pane.dir, &lost) {
-        warn!(pane = %pane.id, %error, "the ending is not on record");
-    }
-    (lost, killed)
-}
 
-/// Ends what is left of a pane whose keeper is gone; how many processes it were. Blocks.
-fn end_processes(&self, pane: PaneId, child: Option<&ProcessIdentity>) -> usize {
-    if child.is_some_and(|child| child.boot != self.boot) {
-        return 0;
+    /// Ends what is left of a pane whose keeper is gone; how many processes it were. Blocks.
+    fn end_processes(&self, pane: PaneId, child: Option<&ProcessIdentity>) -> usize {
+        if child.is_some_and(|child| child.boot != self.boot) {
+            return 0;
+        }
+        let head = child.filter(|child| may_lead(child)).map(|child| child.pid);
+        end_all(pane, head, &self.household)
     }
-    let head = child.filter(|child| may_lead(child)).map(|child| child.pid);
-    end_all(pane, head, &self.household)
-}
 }
 
 /// Kills a keeper; what is left of its pane is ended by who watches it.

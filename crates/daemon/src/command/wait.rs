@@ -131,7 +131,7 @@ async fn follow(pane: &Pane, pattern: &Regex) -> Result<Followed, Silent> {
                 lookout.resize(size);
                 None
             }
-            Some(Sent::Ended(_)) => return Ok(Followed::Ended),
+            Some(Sent::Ended) => return Ok(Followed::Ended),
             None => return Err(Silent::Broken("its keeper let go".to_owned())),
         };
         if let Some(line) = seen {
