@@ -13,5 +13,6 @@ pub mod process;
 pub mod record;
 pub mod root;
 pub mod socket;
+pub mod store;
 
 pub use root::StateRoot;

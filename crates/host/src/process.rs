@@ -154,11 +154,13 @@ pub fn signal_all(processes: &[Stat], signal: Signal) {
 /// the household.
 ///
 /// A process that both left the session and wiped its environment is not found; the keeper, while
-/// it lives, finds those too.
+/// it lives, finds those too. We ourselves and what descends from us are never among them, even if
+/// we were started from within the pane: our children are the keepers of other panes.
 #[must_use]
 pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<Stat> {
     let mark = format!("CCMUX_PANE_ID={pane}");
-    let all = all();
+    let us = std::process::id();
+    let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us).collect();
     let carries_mark = |pid: u32| {
         fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|environ| environ.split(|&b| b == 0).any(|var| var == mark.as_bytes()))

@@ -1,0 +1,104 @@
+//! The operations: what can be asked of the daemon, once, whoever asks.
+//!
+//! One method per request. Sockets and other skins turn their messages into a [`Request`], call
+//! [`Supervisor::perform`] and turn the answer back.
+
+mod end;
+mod events;
+mod look;
+mod read;
+mod rename;
+pub(crate) mod resolution;
+mod send;
+mod wait;
+
+use std::sync::Arc;
+
+use host::store::StoreError;
+use protocol::control::{Request, Response};
+use protocol::{ErrorBody, ErrorCode};
+
+use crate::supervisor::Supervisor;
+
+
+/// Why an operation failed, on its way to whoever asked.
+#[derive(Debug)]
+pub(crate) struct Failure(ErrorBody);
+
+impl Failure {
+    pub(crate) fn into_body(self) -> ErrorBody {
+        self.0
+    }
+}
+
+impl From<ErrorBody> for Failure {
+    fn from(body: ErrorBody) -> Self {
+        Self(body)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::SessionNameTaken(_) | StoreError::PaneNameTaken(_) => ErrorCode::Conflict,
+            StoreError::Gone => ErrorCode::NotFound,
+            _ => ErrorCode::Failed,
+        };
+        let body = ErrorBody::new(code, error.to_string());
+        Self(match code {
+            ErrorCode::Conflict => body.hint("choose another name"),
+            ErrorCode::NotFound => body.hint("see what there is with `ccmux ls`"),
+            _ if error.is_full() => body.hint("make room on the disk"),
+            _ => body,
+        })
+    }
+}
+
+/// Whether a request changes something. Such a one is carried out to its end even if nobody waits
+/// for the answer any more.
+pub(crate) fn changes_something(request: &Request) -> bool {
+    match request {
+        Request::New(_)
+        | Request::Rename { .. }
+        | Request::Stop { .. }
+        | Request::Close { .. }
+        | Request::Send { .. }
+        | Request::DaemonStop => true,
+        Request::List
+        | Request::Show { .. }
+        | Request::Locate { .. }
+        | Request::Read { .. }
+        | Request::Wait { .. }
+        | Request::Events { .. }
+        | Request::DaemonStatus => false,
+    }
+}
+
+impl Supervisor {
+    /// Does what was asked. The stream of [`Request::Events`] is had from
+    /// [`Supervisor::events`]; here it is only said that there is one.
+    pub(crate) async fn perform(self: Arc<Self>, request: Request) -> Result<Response, ErrorBody> {
+        let done = match request {
+            Request::New(request) => {
+                let answer = Box::pin(self.launch(*request)).await?;
+                Ok(Response::Pane(Box::new(answer)))
+            }
+            Request::List => self.list().await,
+            Request::Show { target } => self.show(&target).await,
+            Request::Locate { target } => self.locate(target.as_deref()).await,
+            Request::Rename { target, name } => self.rename(&target, name).await,
+            Request::Stop { target, grace_ms } => self.stop(&target, grace_ms).await,
+            Request::Close { target, grace_ms } => Box::pin(self.close(&target, grace_ms)).await,
+            Request::Send { target, typing, timeout_ms } => {
+                self.send(&target, typing, timeout_ms).await
+            }
+            Request::Read { target, view } => self.read(&target, view).await,
+            Request::Wait { target, until, timeout_ms } => {
+                Box::pin(self.wait(&target, until, timeout_ms)).await
+            }
+            Request::Events { .. } | Request::DaemonStop => Ok(Response::Done),
+            Request::DaemonStatus => self.status().await,
+        };
+        done.map_err(Failure::into_body)
+    }
+}

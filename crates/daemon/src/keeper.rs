@@ -1,0 +1,161 @@
+//! What the daemon says to the keeper of a pane.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use model::Size;
+use protocol::greeting::{Hello, Refusal};
+use protocol::pane::{Attach, Attached, Reply, Request, Response, SOCKET, View};
+use protocol::{ErrorBody, Frame, Kind};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::frames::{Frames, NoFrame};
+
+/// Why a keeper gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Silent {
+    /// It does not listen.
+    #[error("its keeper cannot be reached: {0}")]
+    Unreachable(io::Error),
+    /// It is of a release that cannot talk to this one.
+    #[error("its keeper refused: {0}")]
+    Refused(String),
+    /// The connection broke, or what came is not an answer.
+    #[error("the connection to its keeper broke: {0}")]
+    Broken(String),
+    /// It took too long.
+    #[error("its keeper did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// It answered, with an error.
+    #[error("{0}")]
+    Answer(#[from] ErrorBody),
+}
+
+impl From<NoFrame> for Silent {
+    fn from(error: NoFrame) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<io::Error> for Silent {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+/// A connection to a keeper.
+#[derive(Debug)]
+pub(crate) struct Link(Frames);
+
+/// What an attached link brings.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// Escape sequences that rebuild the screen.
+    Snapshot(Vec<u8>),
+    /// Output that follows what came before.
+    Output(Vec<u8>),
+    /// The screen has another size.
+    Resized(Size),
+    /// The pane has ended.
+    Ended,
+}
+
+/// Asks one question of the keeper in `dir`.
+///
+/// # Errors
+///
+/// [`Silent`].
+pub(crate) async fn ask(
+    dir: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<Response, Silent> {
+    let asked = async { Link::open(dir).await?.ask(request).await };
+    timeout(patience, asked).await.map_err(|_| Silent::TimedOut(patience))?
+}
+
+impl Link {
+    /// Connects to the keeper in `dir` and exchanges greetings.
+    pub(crate) async fn open(dir: &Path) -> Result<Self, Silent> {
+        // Through the open directory, because its path may be longer than an address.
+        let dir = File::open(dir).map_err(Silent::Unreachable)?;
+        let path = format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd());
+        let stream = UnixStream::connect(path).await.map_err(Silent::Unreachable)?;
+        let mut frames = Frames::new(stream);
+        frames.write(&Frame::json(Kind::Hello, &Hello::ours())).await?;
+        let answer = next(&mut frames).await?;
+        if answer.kind == Kind::Refused {
+            let refusal: Refusal = parse(&answer)?;
+            return Err(Silent::Refused(refusal.message));
+        }
+        expect(&answer, Kind::Welcome)?;
+        Ok(Self(frames))
+    }
+
+    async fn ask(&mut self, request: &Request) -> Result<Response, Silent> {
+        self.0.write(&Frame::json(Kind::Request, request)).await?;
+        let answer = next(&mut self.0).await?;
+        match parse(expect(&answer, Kind::Reply)?)? {
+            Reply::Ok(response) => Ok(response),
+            Reply::Error(body) => Err(body.into()),
+        }
+    }
+
+    /// Asks for the exact output from now on; returns the size of the screen.
+    pub(crate) async fn follow(&mut self) -> Result<Size, Silent> {
+        let attach = Attach { view: View::Follow { from: None }, size: None, read_only: true };
+        self.0.write(&Frame::json(Kind::Attach, &attach)).await?;
+        let answer = next(&mut self.0).await?;
+        if answer.kind == Kind::Reply
+            && let Reply::Error(body) = parse(&answer)?
+        {
+            return Err(body.into());
+        }
+        let attached: Attached = parse(expect(&answer, Kind::Attached)?)?;
+        Ok(attached.size)
+    }
+
+    /// What the pane brings next; none at the end of the connection.
+    pub(crate) async fn sent(&mut self) -> Result<Option<Sent>, Silent> {
+        while let Some(frame) = self.0.next().await? {
+            match frame.kind {
+                Kind::Snapshot => return Ok(Some(Sent::Snapshot(after_offset(frame.body)?))),
+                Kind::Output => return Ok(Some(Sent::Output(after_offset(frame.body)?))),
+                Kind::Resized => return Ok(Some(Sent::Resized(parse(&frame)?))),
+                Kind::Ended => return Ok(Some(Sent::Ended)),
+                Kind::Detached => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The body without the offset that it begins with.
+fn after_offset(mut body: Vec<u8>) -> Result<Vec<u8>, Silent> {
+    if body.len() < size_of::<u64>() {
+        return Err(Silent::Broken("output without an offset".to_owned()));
+    }
+    body.drain(..size_of::<u64>());
+    Ok(body)
+}
+
+async fn next(frames: &mut Frames) -> Result<Frame, Silent> {
+    let gone = || Silent::Broken("it ended in the middle of an answer".to_owned());
+    frames.next().await?.ok_or_else(gone)
+}
+
+fn expect(frame: &Frame, kind: Kind) -> Result<&Frame, Silent> {
+    if frame.kind == kind {
+        return Ok(frame);
+    }
+    Err(Silent::Broken(format!("a {:?} frame where {kind:?} belongs", frame.kind)))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(frame: &Frame) -> Result<T, Silent> {
+    frame.parse().map_err(|error| Silent::Broken(error.to_string()))
+}

@@ -1,0 +1,337 @@
+//! One way to start a pane.
+//!
+//! ```text
+//!  request --> entry --> directories --> records --> keeper started --> ready --> told --> answer
+//!             (registry)                              \                 /
+//!                                                      records synced -+
+//! ```
+//!
+//! The entry comes before the directory, and the answer after everything is on disk. Killed before
+//! the keeper was started, recovery undoes it; killed later, recovery adopts the pane. The entry
+//! alone is not synced: the commit that tells of the pane makes it durable too, and until then
+//! there is nothing that somebody could miss.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use host::file::{self, FileError, Survive};
+use host::store::{Change, NewPane, Removed, StoreError};
+use host::{clock, hooks, lock, record};
+use model::launch::{self, PanePaths, Setting};
+use model::resolve::{Candidate, Target, resolve};
+use model::{LaunchRecord, LaunchRequest, Name, PaneId, SessionId, SessionRecord};
+use protocol::client::CONTROL_SOCKET;
+use protocol::control::PaneAnswer;
+use protocol::{ErrorBody, ErrorCode};
+use tracing::{info, warn};
+
+use crate::command::Failure;
+use crate::command::resolution::ambiguous;
+use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
+use crate::spawn::{self, Starting};
+use crate::supervisor::{Supervisor, point, run_blocking};
+use crate::trash;
+
+/// The session record in a session's directory.
+pub(crate) const SESSION_RECORD: &str = ".session";
+
+/// The directories in a pane's directory.
+const PARTS: [&str; 4] = ["temp", "output", "workspace", "log"];
+
+/// What the registry says of a pane that is being made.
+struct Entry {
+    session: SessionRecord,
+    /// Nobody knows of the session yet, so its record may not be on disk.
+    session_is_new: bool,
+    name: Name,
+}
+
+impl Supervisor {
+    /// Starts a pane, whole or not at all.
+    pub(crate) async fn launch(
+        self: &Arc<Self>,
+        request: LaunchRequest,
+    ) -> Result<PaneAnswer, ErrorBody> {
+        let id = PaneId::from_random(clock::random_id());
+        let request = Arc::new(request);
+        check(&request).await?;
+        let entry = self.enter(id, Arc::clone(&request)).await?;
+        point("new.entered").await;
+        let dir = self.root.pane(entry.session.id, id);
+        let pane = Arc::new(Pane::new(id, entry.session.id, dir, Life::Starting));
+        self.add(Arc::clone(&pane));
+        match self.make(&pane, &entry, &request).await {
+            Ok(keeper) => {
+                info!(pane = %id, session = %pane.session, "started");
+                let keeper = Arc::new(keeper);
+                pane.publish(Life::Live(Arc::clone(&keeper)));
+                self.watch(&pane, keeper);
+                point("new.committed").await;
+                self.pane_answer(id).await
+            }
+            Err(error) => {
+                self.undo(&pane).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Enters the pane, and its session if it is a new one.
+    async fn enter(&self, id: PaneId, request: Arc<LaunchRequest>) -> Result<Entry, ErrorBody> {
+        let entered = self.registry.apply(Survive::Kill, move |change| {
+            let (session, session_is_new) = session_for(change, &request)?;
+            let taken = change.pane_names(session.id)?;
+            let name = match &request.name {
+                Some(name) => name.clone(),
+                None => launch::default_name(&request).free(|name| taken.contains(name)),
+            };
+            let created = clock::now();
+            change.add_pane(&NewPane { id, session: session.id, name: name.clone(), created })?;
+            Ok::<_, Failure>(Entry { session, session_is_new, name })
+        });
+        entered.await.map_err(Failure::into_body)
+    }
+
+    /// Directories, records, keeper; then tells of the pane.
+    async fn make(
+        self: &Arc<Self>,
+        pane: &Arc<Pane>,
+        entry: &Entry,
+        request: &LaunchRequest,
+    ) -> Result<Keeper, ErrorBody> {
+        let setting = self.setting(pane, entry.name.clone());
+        let record = launch::plan(request, &setting).map_err(unplannable)?;
+        pane.set_launch(record.clone());
+        let files = Files {
+            session: entry.session.clone(),
+            session_is_new: entry.session_is_new,
+            session_dir: self.root.session(pane.session),
+            pane_dir: pane.dir.clone(),
+            sessions_dir: self.root.sessions(),
+        };
+        let (exe, home) = (self.exe.clone(), self.root.path().to_owned());
+        let (files, starting) = run_blocking(move || {
+            let starting =
+                files.make(&record).and_then(|()| start_keeper(&exe, &home, &files.pane_dir));
+            (files, starting)
+        })
+        .await;
+        let starting = starting.map_err(not_written)?;
+        let synced = run_blocking(move || files.sync());
+        let (keeper, synced) = tokio::join!(starting.ready(), synced);
+        let keeper = keeper.map_err(|why| {
+            ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {why}"))
+                .hint("check that the program exists and is on the PATH of the pane")
+        })?;
+        let told = match synced {
+            Ok(()) => {
+                point("new.started").await;
+                let id = pane.id;
+                let told = self.registry.change(move |change| change.announce(id)).await;
+                told.map_err(|error| Failure::from(error).into_body())
+            }
+            Err(error) => Err(not_written(error)),
+        };
+        if let Err(error) = told {
+            self.end_unknown(pane, keeper).await;
+            return Err(error);
+        }
+        Ok(keeper)
+    }
+
+    fn setting(&self, pane: &Pane, name: Name) -> Setting {
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        Setting {
+            pane: pane.id,
+            session: pane.session,
+            name,
+            paths: PanePaths {
+                socket: text(self.root.run().join(CONTROL_SOCKET)),
+                temp: text(pane.dir.join("temp")),
+                output: text(pane.dir.join("output")),
+            },
+            now: clock::now(),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Takes back a pane that could not be started: its directory first, so that a row without a
+    /// directory is what recovery may find.
+    pub(crate) async fn undo(&self, pane: &Pane) {
+        let (id, session, dir) = (pane.id, pane.session, pane.dir.clone());
+        let trash = self.root.trash();
+        run_blocking(move || {
+            if let Err(error) = trash::retire(&dir, &trash, "pane", id) {
+                warn!(%error, "the directory of a pane that was not started stays");
+            }
+        })
+        .await;
+        let removed = self.registry.change(move |change| change.remove_pane(id)).await;
+        pane.publish(Life::Gone(None));
+        self.forget(id);
+        match removed {
+            Ok(Removed::PaneAndSession) => self.retire_session(session).await,
+            Ok(Removed::Pane) | Err(StoreError::Gone) => {}
+            Err(error) => {
+                warn!(%error, pane = %id, "the entry of a pane that was not started stays")
+            }
+        }
+    }
+
+    /// Moves the directory of a session that is no longer in the registry to the trash.
+    pub(crate) async fn retire_session(&self, session: SessionId) {
+        let (dir, trash) = (self.root.session(session), self.root.trash());
+        run_blocking(move || {
+            if let Err(error) = trash::retire(&dir, &trash, "session", session) {
+                warn!(%error, "the directory of a session that is gone stays");
+            }
+        })
+        .await;
+    }
+}
+
+/// What is wrong with a request, before anything is made for it.
+async fn check(request: &Arc<LaunchRequest>) -> Result<(), ErrorBody> {
+    let nobody = Setting {
+        pane: PaneId::from_random([0; 16]),
+        session: SessionId::from_random([0; 16]),
+        name: launch::default_name(request),
+        paths: PanePaths { socket: String::new(), temp: String::new(), output: String::new() },
+        now: clock::now(),
+        version: "",
+    };
+    launch::plan(request, &nobody).map_err(unplannable)?;
+    let asked = Arc::clone(request);
+    let found = run_blocking(move || std::fs::metadata(&asked.cwd)).await;
+    let why = match found {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "it is not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("cannot start in the directory `{}`: {why}", request.cwd);
+    Err(ErrorBody::new(ErrorCode::Usage, message).hint("choose another one with --cwd"))
+}
+
+/// The session that a request means, made if it has to be; and whether nobody knows of it yet.
+fn session_for(
+    change: &mut Change<'_>,
+    request: &LaunchRequest,
+) -> Result<(SessionRecord, bool), Failure> {
+    let id = SessionId::from_random(clock::random_id());
+    let Some(asked) = &request.session else {
+        let name = SessionRecord::default_name(&id);
+        let name = name.free(|name| change.has_session_named(name).unwrap_or(false));
+        return add_session(change, id, name, request, true);
+    };
+    let rows = change.sessions()?;
+    let candidates: Vec<Candidate> = rows.iter().map(|row| candidate(&row.record)).collect();
+    match resolve(asked, &candidates) {
+        Ok(Candidate { target: Target::Session(found), .. }) => {
+            let row = change.session(found)?;
+            if let Some(mode) = request.mode.filter(|mode| *mode != row.record.mode) {
+                let message = format!("the session {} is {}, not {mode}", asked, row.record.mode);
+                return Err(ErrorBody::new(ErrorCode::Conflict, message)
+                    .hint("leave --mode out, or choose another session")
+                    .into());
+            }
+            Ok((row.record, !row.announced))
+        }
+        Err(model::resolve::Unresolved::Ambiguous(several)) => {
+            Err(ambiguous("session", asked, &several).into())
+        }
+        Ok(_) | Err(model::resolve::Unresolved::NotFound) => {
+            let name: Name = asked.parse().map_err(|error: model::name::InvalidName| {
+                let message =
+                    format!("there is no session {asked:?}, and none can be made: {error}");
+                ErrorBody::new(ErrorCode::Usage, message)
+            })?;
+            add_session(change, id, name, request, false)
+        }
+    }
+}
+
+fn candidate(record: &SessionRecord) -> Candidate {
+    Candidate {
+        target: Target::Session(record.id),
+        id: record.id.to_string(),
+        name: record.name.clone(),
+        session: None,
+    }
+}
+
+fn add_session(
+    change: &mut Change<'_>,
+    id: SessionId,
+    name: Name,
+    request: &LaunchRequest,
+    implicit: bool,
+) -> Result<(SessionRecord, bool), Failure> {
+    let mode = request.mode.unwrap_or_default();
+    let record = SessionRecord { id, name, mode, created: clock::now(), implicit };
+    change.add_session(&record)?;
+    Ok((record, true))
+}
+
+/// The files and directories of a pane that is being made.
+struct Files {
+    session: SessionRecord,
+    session_is_new: bool,
+    sessions_dir: PathBuf,
+    session_dir: PathBuf,
+    pane_dir: PathBuf,
+}
+
+impl Files {
+    fn make(&self, launch: &LaunchRecord) -> Result<(), FileError> {
+        file::make_dir(&self.session_dir)?;
+        file::make_dir(&self.session_dir.join("panes"))?;
+        file::make_dir(&self.pane_dir)?;
+        for part in PARTS {
+            file::make_dir(&self.pane_dir.join(part))?;
+        }
+        hooks::point("new.directories");
+        if self.session_is_new {
+            let path = self.session_dir.join(SESSION_RECORD);
+            record::write(&path, &self.session, Survive::Kill)?;
+        }
+        record::write(&self.pane_dir.join(LAUNCH_RECORD), launch, Survive::Kill)?;
+        hooks::point("new.recorded");
+        Ok(())
+    }
+
+    /// Makes everything survive the death of the machine, contents before names.
+    fn sync(&self) -> Result<(), FileError> {
+        let sync = |path: &Path| {
+            std::fs::File::open(path)
+                .and_then(|file| file.sync_all())
+                .map_err(FileError::when("sync", path))
+        };
+        sync(&self.pane_dir.join(LAUNCH_RECORD))?;
+        sync(&self.pane_dir)?;
+        sync(&self.session_dir.join("panes"))?;
+        if self.session_is_new {
+            sync(&self.session_dir.join(SESSION_RECORD))?;
+            sync(&self.session_dir)?;
+            sync(&self.sessions_dir)?;
+        }
+        Ok(())
+    }
+}
+
+fn start_keeper(exe: &Path, home: &Path, dir: &Path) -> Result<Starting, FileError> {
+    let busy = || FileError::when("lock", dir)(std::io::ErrorKind::ResourceBusy.into());
+    let lock = lock::take_dir(dir)?.ok_or_else(busy)?;
+    spawn::start(exe, home, dir, &lock)
+}
+
+// By value, as `map_err` hands it over.
+#[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]
+fn unplannable(error: launch::Unplannable) -> ErrorBody {
+    ErrorBody::new(ErrorCode::Usage, error.to_string())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]
+fn not_written(error: FileError) -> ErrorBody {
+    let body = ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {error}"));
+    if error.is_full() { body.hint("make room on the disk") } else { body }
+}

@@ -1,0 +1,110 @@
+//! What every part of the daemon shares.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use host::household::Household;
+use host::{StateRoot, hooks};
+use model::PaneId;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::pane::Pane;
+use crate::registry::Registry;
+
+/// The daemon, once it runs.
+pub(crate) struct Supervisor {
+    pub(crate) root: StateRoot,
+    /// The program that is started as keeper.
+    pub(crate) exe: PathBuf,
+    /// The daemon and the keepers, which go with no pane.
+    pub(crate) household: Household,
+    /// The boot we are in: processes of another one are dead.
+    pub(crate) boot: String,
+    pub(crate) registry: Registry,
+    pub(crate) tasks: TaskTracker,
+    /// No new work is taken on.
+    pub(crate) stopping: CancellationToken,
+    /// Everything that was asked for is answered; what only watches may end.
+    pub(crate) ending: CancellationToken,
+    /// Recovery is complete.
+    pub(crate) recovered: watch::Sender<bool>,
+    panes: Mutex<HashMap<PaneId, Arc<Pane>>>,
+    problems: Mutex<Vec<String>>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(root: StateRoot, exe: PathBuf, boot: String, registry: Registry) -> Self {
+        // As it is spelt in the environment of every keeper.
+        let household = Household::of(&root.path().to_string_lossy());
+        Self {
+            root,
+            household,
+            exe,
+            boot,
+            registry,
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            ending: CancellationToken::new(),
+            recovered: watch::channel(false).0,
+            panes: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    fn panes(&self) -> MutexGuard<'_, HashMap<PaneId, Arc<Pane>>> {
+        self.panes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pane with this id, if the daemon is busy with it.
+    pub(crate) fn pane(&self, id: PaneId) -> Option<Arc<Pane>> {
+        self.panes().get(&id).cloned()
+    }
+
+    pub(crate) fn add(&self, pane: Arc<Pane>) {
+        self.panes().insert(pane.id, pane);
+    }
+
+    pub(crate) fn forget(&self, id: PaneId) {
+        self.panes().remove(&id);
+    }
+
+    /// How many panes are alive.
+    pub(crate) fn count_live(&self) -> usize {
+        let panes: Vec<Arc<Pane>> = self.panes().values().cloned().collect();
+        panes.iter().filter(|pane| pane.look().state.is_live()).count()
+    }
+
+    /// What could not be read at the start, for people.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn add_problem(&self, problem: String) {
+        tracing::warn!("{problem}");
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).push(problem);
+    }
+}
+
+/// A point that a test may hold us at, without holding anybody else.
+pub(crate) async fn point(name: &'static str) {
+    if hooks::dir().is_some() {
+        run_blocking(move || hooks::point(name)).await;
+    }
+}
+
+/// Runs what blocks beside the workers of the runtime. A panic in it goes on in the caller.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only at the end of the runtime, when nobody is left to see it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,233 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use model::event::Happening;
+use model::{Ending, EndingReason, PaneId, SessionMode, SessionRecord, Timestamp};
+
+use super::*;
+
+fn root() -> (tempfile::TempDir, StateRoot) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = StateRoot::open(&dir.path().join("home")).unwrap();
+    (dir, root)
+}
+
+fn open(root: &StateRoot) -> Store {
+    Store::open(root).unwrap().store
+}
+
+fn session(n: u8, name: &str, implicit: bool) -> SessionRecord {
+    SessionRecord {
+        id: SessionId::from_random([n; 16]),
+        name: name.parse().unwrap(),
+        mode: SessionMode::Isolated,
+        created: Timestamp(7),
+        implicit,
+    }
+}
+
+fn pane(n: u8, session: &SessionRecord, name: &str) -> NewPane {
+    NewPane {
+        id: PaneId::from_random([n; 16]),
+        session: session.id,
+        name: name.parse().unwrap(),
+        created: Timestamp(8),
+    }
+}
+
+fn exited() -> Ending {
+    Ending::of(Some(0), None, EndingReason::Exited, Timestamp(9))
+}
+
+fn happenings(store: &mut Store) -> Vec<Happening> {
+    let events = store.change(|change| change.events(0, 100_000)).unwrap();
+    events.into_iter().map(|event| event.what).collect()
+}
+
+#[test]
+fn what_was_entered_is_there_after_a_restart() {
+    let (_dir, root) = root();
+    let web = session(1, "web", false);
+    let dev = pane(2, &web, "dev");
+    open(&root)
+        .change(|change| {
+            change.add_session(&web)?;
+            change.add_pane(&dev)?;
+            change.announce(dev.id)
+        })
+        .unwrap();
+
+    let mut store = open(&root);
+    let (sessions, panes) =
+        store.change(|change| Ok::<_, StoreError>((change.sessions()?, change.panes()?))).unwrap();
+
+    assert_eq!(sessions, [SessionRow { record: web.clone(), announced: true }]);
+    assert_eq!((panes[0].id, panes[0].session, panes[0].announced), (dev.id, web.id, true));
+    let mode = fs::metadata(root.database()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn an_ending_is_told_once() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let web = session(1, "web", true);
+    let dev = pane(2, &web, "dev");
+
+    let first = store.change(|change| {
+        change.add_session(&web)?;
+        change.add_pane(&dev)?;
+        change.end(dev.id, &exited(), 0)
+    });
+    let second = store.change(|change| change.end(dev.id, &exited(), 0));
+    let removed = store.change(|change| change.remove_pane(dev.id));
+
+    assert!(first.unwrap());
+    assert!(!second.unwrap());
+    assert_eq!(removed.unwrap(), Removed::PaneAndSession);
+    assert_eq!(
+        happenings(&mut store),
+        [
+            Happening::SessionCreated { session: web.id, name: web.name },
+            Happening::PaneCreated { session: web.id, pane: dev.id, name: dev.name },
+            Happening::PaneExited { pane: dev.id, ending: exited() },
+            Happening::PaneClosed { pane: dev.id },
+            Happening::SessionClosed { session: web.id },
+        ]
+    );
+}
+
+#[test]
+fn what_nobody_knew_of_goes_without_an_event() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let web = session(1, "web", false);
+    let dev = pane(2, &web, "dev");
+
+    let removed = store.change(|change| {
+        change.add_session(&web)?;
+        change.add_pane(&dev)?;
+        change.remove_pane(dev.id)
+    });
+
+    assert_eq!(removed.unwrap(), Removed::PaneAndSession);
+    assert_eq!(happenings(&mut store), []);
+}
+
+#[test]
+fn a_change_that_fails_takes_no_other_of_its_group_with_it() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let (web, api) = (session(1, "web", false), session(2, "api", false));
+    let twin = session(3, "web", false);
+
+    let mut group = store.begin(Survive::PowerLoss).unwrap();
+    group.apply(|change| change.add_session(&web)).unwrap();
+    let refused = group
+        .apply(|change| {
+            change.emit(Happening::SessionClosed { session: web.id })?;
+            change.add_session(&twin)
+        })
+        .unwrap_err();
+    group.apply(|change| change.add_session(&api)).unwrap();
+    group.apply(|change| change.announce_session(api.id)).unwrap();
+    let events = group.commit().unwrap();
+
+    assert!(matches!(refused, StoreError::SessionNameTaken(name) if name == web.name));
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].seq, 1);
+    let names = store.change(|change| change.sessions()).unwrap();
+    assert_eq!(names.iter().map(|row| row.record.id).collect::<Vec<_>>(), [web.id, api.id]);
+}
+
+#[test]
+fn a_group_that_is_not_committed_never_happened() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+
+    let mut group = store.begin(Survive::Kill).unwrap();
+    group.apply(|change| change.add_session(&session(1, "web", false))).unwrap();
+    drop(group);
+
+    assert_eq!(store.change(|change| change.sessions()).unwrap(), []);
+}
+
+#[test]
+fn only_the_latest_events_are_kept_and_numbers_go_on() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let closed = Happening::SessionClosed { session: session(1, "web", false).id };
+
+    for _ in 0..3 {
+        let mut group = store.begin(Survive::Kill).unwrap();
+        for _ in 0..EVENTS_KEPT / 2 {
+            group.apply(|change| change.emit(closed.clone())).unwrap();
+        }
+        group.commit().unwrap();
+    }
+    drop(store);
+
+    let mut store = open(&root);
+    let (kept, last) = store
+        .change(|change| Ok::<_, StoreError>((change.events(0, u32::MAX)?, change.last_event()?)))
+        .unwrap();
+    assert_eq!(kept.len() as u64, EVENTS_KEPT);
+    assert_eq!(kept[0].seq, EVENTS_KEPT / 2 + 1);
+    assert_eq!(last, EVENTS_KEPT / 2 * 3);
+}
+
+#[test]
+fn a_damaged_database_is_kept_and_its_numbers_are_not_used_again() {
+    let (_dir, root) = root();
+    let damages: [fn(&Path); 3] = [
+        |path| file::write_atomic(path, &[b'x'; 9000], Survive::Kill).unwrap(),
+        |path| {
+            // A page in the middle, so that the head still looks right.
+            let mut bytes = fs::read(path).unwrap();
+            bytes[4096..12_288].fill(0xee);
+            file::write_atomic(path, &bytes, Survive::Kill).unwrap();
+        },
+        |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        },
+    ];
+    file::make_dir(&root.session(session(1, "web", false).id)).unwrap();
+    let mut last = 0;
+    for damage in damages {
+        let mut store = open(&root);
+        let web = session(1, "web", false);
+        store
+            .change(|change| {
+                change.add_session(&web)?;
+                change.announce_session(web.id)
+            })
+            .unwrap();
+        let before = store.change(|change| change.last_event()).unwrap();
+        assert!(before > last);
+        drop(store);
+        damage(&root.database());
+
+        let mut opened = Store::open(&root).unwrap();
+
+        let aside = opened.set_aside.unwrap();
+        assert_eq!(aside.path, root.database());
+        assert!(aside.kept_as.exists(), "{aside:?}");
+        assert_eq!(opened.store.change(|change| change.sessions()).unwrap(), []);
+        last = opened.store.change(|change| change.last_event()).unwrap();
+        assert!(last > before, "{last} after {before}");
+    }
+}
+
+#[test]
+fn a_database_of_a_newer_release_is_refused_and_left_alone() {
+    let (_dir, root) = root();
+    let store = open(&root);
+    store.db.execute("UPDATE meta SET value = '9' WHERE key = 'format'", []).unwrap();
+    drop(store);
+
+    let error = Store::open(&root).unwrap_err();
+
+    assert!(matches!(error, StoreError::TooNew { found: 9, .. }), "{error}");
+    let entries = fs::read_dir(root.path()).unwrap().flatten();
+    assert!(entries.into_iter().all(|e| !e.file_name().to_string_lossy().contains("damaged")));
+}
