@@ -5,13 +5,13 @@
 //! its size go to the keeper, and however the attachment ends (by key, with the pane, with the
 //! keeper's death, by a signal or by a panic of ours), the terminal is put back as it was.
 
-mod outer;
 mod signals;
 mod terminal;
 mod watch;
 
 use std::path::Path;
 
+use ::terminal::outer;
 use model::{Ending, Name, PaneId};
 use protocol::client::{ClientError, Connection};
 use protocol::control::{Request, Response};

@@ -1,12 +1,12 @@
 //! `ccmux daemon`: control the daemon. The only file that knows the daemon's crate.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
+use protocol::ErrorBody;
 use protocol::control::{DaemonStatus, Request, Response};
-use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
 
 use crate::args::{DaemonCommand, DaemonRunArgs};
@@ -14,7 +14,6 @@ use crate::connect::Link;
 use crate::context::Context;
 use crate::describe;
 use crate::failure::{Failure, unexpected};
-use crate::output::to_json;
 
 /// What `daemon stop --json` prints.
 #[derive(Serialize)]
@@ -69,13 +68,8 @@ fn serve(context: &Context, args: &DaemonRunArgs) -> Result<(), Failure> {
     if !args.detached {
         return Ok(start(context, exe, None)?);
     }
-    let mut said = leave_client().map_err(|error| Failure::io("leave the client", &error))?;
-    let ready = said.try_clone().map_err(|error| Failure::io("leave the client", &error))?;
-    start(context, exe, Some(ready)).map_err(|body| {
-        // The client that started us may have given up.
-        let _gone = writeln!(said, "{}", to_json(&body));
-        body.into()
-    })
+    let ready = leave_client().map_err(|error| Failure::io("leave the client", &error))?;
+    Ok(start(context, exe, Some(ready))?)
 }
 
 /// Leaves the session of the client that started us, and gives the pipe on which to tell it how
@@ -88,15 +82,10 @@ fn leave_client() -> io::Result<File> {
     Ok(ready)
 }
 
-/// Runs the daemon in this process. To be connected:
-///
-/// ```ignore
-/// if let Some(dir) = context.env.test_hooks() {
-///     ::daemon::hooks::enable(dir);
-/// }
-/// ::daemon::run(::daemon::Setup { home: context.home.clone(), exe, ready }).map_err(Into::into)
-/// ```
+/// Runs the daemon in this process.
 fn start(context: &Context, exe: PathBuf, ready: Option<File>) -> Result<(), ErrorBody> {
-    drop((context.env.test_hooks(), exe, ready));
-    Err(ErrorBody::new(ErrorCode::Failed, "this build has no daemon"))
+    if let Some(dir) = context.env.test_hooks() {
+        ::daemon::hooks::enable(dir);
+    }
+    ::daemon::run(::daemon::Setup { home: context.home.clone(), exe, ready }).map_err(Into::into)
 }

@@ -20,7 +20,6 @@ use protocol::{ErrorBody, ErrorCode};
 
 use crate::supervisor::Supervisor;
 
-
 /// Why an operation failed, on its way to whoever asked.
 #[derive(Debug)]
 pub(crate) struct Failure(ErrorBody);
