@@ -215,7 +215,7 @@ impl<'a> Frame<'a> {
             let (top, end) = screen.margins;
             if (top, end) != (0, screen.rows()) {
                 self.writer.csi(top + 1, b";");
-                decimal(end.max(top + 2), &mut self.writer.out);
+                decimal(end, &mut self.writer.out);
                 self.writer.raw(b"r");
             }
             self.place(&grid.saved_cursor);
