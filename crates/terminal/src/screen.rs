@@ -334,8 +334,8 @@ fn tidy(grid: &mut Grid<Cell>) {
     }
     // Rows remember how far they were written to and clear no further. Reflow gets that wrong;
     // borrowing a whole row for writing sets it right.
-    for row in 0..rows {
-        let _: &mut [Cell] = &mut grid[line_at(row)][..];
+    for line in grid.topmost_line().0..=grid.bottommost_line().0 {
+        let _: &mut [Cell] = &mut grid[Line(line)][..];
     }
 }
 

@@ -141,7 +141,11 @@ pub(crate) fn assert_same(left: &State, right: &State, about: &str) {
     assert_eq!(left.titles, right.titles, "{about}: titles");
     assert_eq!(left.keyboards, right.keyboards, "{about}: keyboards");
     assert_eq!(left.repeats, right.repeats, "{about}: repeated character");
-    assert_eq!(left.history, right.history, "{about}: history");
+    for (above, (x, y)) in left.history.iter().zip(&right.history).enumerate() {
+        for (column, (x, y)) in x.iter().zip(y).enumerate() {
+            assert_eq!(x, y, "{about}: history {above}, column {column}");
+        }
+    }
     assert_eq!(left, right, "{about}");
 }
 
