@@ -19,6 +19,7 @@
 //! token at all.
 
 pub(crate) use crate::query::{Csi, csi, query};
+use crate::text::{Partial, text_length};
 
 /// Begins every sequence.
 pub(crate) const ESC: u8 = 0x1b;
@@ -28,14 +29,15 @@ pub(crate) const ENQ: u8 = 0x05;
 const BEL: u8 = 0x07;
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
-const DEL: u8 = 0x7f;
+/// Not text, although it is above the other controls.
+pub(crate) const DEL: u8 = 0x7f;
 /// The eight-bit string terminator, which `vte` knows only in the data of a DCS.
 const ST: u8 = 0x9c;
 
 /// How much of one sequence a token carries. Far more than any sequence with a meaning to us has
 /// (a whole palette in one OSC 4 is 6 KB), and little enough that a pane which never ends its
 /// sequence costs no memory.
-pub(crate) const SEQUENCE_LIMIT: usize = 8 * 1024;
+pub(crate) const SEQUENCE_LIMIT: usize = 16 * 1024;
 
 /// One piece of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,22 +167,27 @@ impl Scanner {
                 let first = *bytes.first()?;
                 let length = text_length(bytes);
                 if length > 0 {
-                    let (text, rest) = bytes.split_at(length);
-                    *input = rest;
-                    self.position += length as u64;
+                    let text = self.take(input, length);
                     self.partial = self.partial.after(text);
                     return Some(Token::Text(text));
                 }
                 self.partial = Partial::default();
                 if first != ESC {
-                    *input = &bytes[1..];
-                    self.position += 1;
+                    self.take(input, 1);
                     return Some(Token::Control(first));
+                }
+                if let Some(length) = csi_length(bytes) {
+                    let (bytes, kind) = (self.take(input, length), Kind::Csi);
+                    return Some(Token::Sequence {
+                        bytes,
+                        kind,
+                        truncated: false,
+                        terminated: true,
+                    });
                 }
             }
             let (used, walked) = self.walk(bytes);
-            *input = &bytes[used..];
-            self.position += used as u64;
+            self.take(input, used);
             let terminated = self.terminated;
             match walked {
                 Walked::Exhausted => return None,
@@ -204,10 +211,10 @@ impl Scanner {
     ///
     /// 0 means that everything so far has had its effect and that the next byte begins afresh.
     pub(crate) fn unfinished(&self) -> usize {
-        match self.state {
-            State::Ground => self.partial.length,
-            _ => usize::try_from(self.position - self.began).unwrap_or(usize::MAX),
+        if self.state == State::Ground {
+            return self.partial.len();
         }
+        usize::try_from(self.position - self.began).unwrap_or(usize::MAX)
     }
 
     /// The kept bytes of the sequence that the last chunk left unfinished, and its form so far.
@@ -240,35 +247,25 @@ impl Scanner {
         matches!(self.state, State::StringEscape(_))
     }
 
+    fn take<'a>(&mut self, input: &mut &'a [u8], length: usize) -> &'a [u8] {
+        let (taken, rest) = input.split_at(length);
+        *input = rest;
+        self.position += length as u64;
+        taken
+    }
+
     /// Follows a sequence through the chunk; returns how much of the chunk that used.
     fn walk(&mut self, bytes: &[u8]) -> (usize, Walked) {
         let mut at = 0;
-        match self.state {
-            State::Ground => {
-                self.begin(0);
-                at = 1;
-            }
-            State::Restarted => {
-                self.begin(0);
-                self.began = self.position - 1;
-                self.buffer.push(ESC);
-            }
-            State::StringEscape(kind) => match bytes.first() {
-                None => return (0, Walked::Exhausted),
-                Some(b'\\') => {
-                    self.keep(b"\x1b\\");
-                    self.terminated = true;
-                    self.state = State::Ground;
-                    return (1, Walked::Buffered(kind));
-                }
-                Some(_) => {
-                    self.began = self.position - 1;
-                    self.state = State::Restarted;
-                    self.terminated = false;
-                    return (0, Walked::Buffered(kind));
-                }
-            },
-            _ => {}
+        if self.state == State::Ground {
+            self.begin(0);
+            at = 1;
+        } else if self.state == State::Restarted {
+            self.begin(0);
+            self.began = self.position - 1;
+            self.buffer.push(ESC);
+        } else if let (State::StringEscape(kind), Some(&next)) = (self.state, bytes.first()) {
+            return self.after_string_escape(kind, next);
         }
         let mut from = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -313,6 +310,19 @@ impl Scanner {
         (bytes.len(), Walked::Exhausted)
     }
 
+    /// Decides what the ESC was that a string ended with in an earlier chunk.
+    fn after_string_escape(&mut self, kind: Kind, next: u8) -> (usize, Walked) {
+        self.terminated = next == b'\\';
+        if self.terminated {
+            self.keep(b"\x1b\\");
+            self.state = State::Ground;
+        } else {
+            self.began = self.position - 1;
+            self.state = State::Restarted;
+        }
+        (usize::from(self.terminated), Walked::Buffered(kind))
+    }
+
     /// A sequence begins with the ESC at `at` of the current chunk.
     fn begin(&mut self, at: usize) {
         self.state = State::Escape;
@@ -340,18 +350,10 @@ impl Scanner {
 
     /// How many bytes of `rest` are certainly data of the string we are in.
     fn string_length(&self, rest: &[u8]) -> usize {
-        let inside = |byte: u8| match self.state {
-            State::Osc => byte >= 0x20,
-            State::DcsData => byte >= 0x20 && byte != ST,
-            State::Other => byte >= 0x20,
-            _ => false,
-        };
-        match self.state {
-            State::Osc | State::DcsData | State::Other => {
-                rest.iter().position(|&byte| !inside(byte)).unwrap_or(rest.len())
-            }
-            _ => 0,
+        if !matches!(self.state, State::Osc | State::DcsData | State::Other) {
+            return 0;
         }
+        rest.iter().position(|&byte| byte < 0x20 || byte == ST).unwrap_or(rest.len())
     }
 
     /// The transition table, one function per group of states.
@@ -439,70 +441,15 @@ fn string(byte: u8, kind: Kind) -> Move {
     }
 }
 
-/// How many bytes at the front of `bytes` are text.
-fn text_length(bytes: &[u8]) -> usize {
-    // Wide enough that the compiler checks a block in a few vector instructions, and small enough
-    // that the short runs between the sequences of a full-screen program cost little.
-    const BLOCK: usize = 32;
-    let is_text = |byte: u8| TEXT[usize::from(byte)];
-    let mut length = 0;
-    for block in bytes.chunks_exact(BLOCK) {
-        if block.iter().fold(0, |seen, &byte| seen | special(byte)) != 0 {
-            break;
-        }
-        length += BLOCK;
-    }
-    length + bytes[length..].iter().position(|&byte| !is_text(byte)).unwrap_or(bytes.len() - length)
-}
-
-/// 1 for a byte that ends a run of text; without branches, so that a block of it is vectorised.
-const fn special(byte: u8) -> u8 {
-    let control = (byte < 0x20) as u8;
-    let layout = (byte.wrapping_sub(0x08) < 3) as u8 | (byte == b'\r') as u8;
-    (control & (layout ^ 1)) | (byte == DEL) as u8
-}
-
-const TEXT: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0u8;
-    loop {
-        table[byte as usize] = special(byte) == 0;
-        if byte == u8::MAX {
-            break table;
-        }
-        byte += 1;
-    }
-};
-
-/// The beginning of a UTF-8 character.
-#[derive(Clone, Copy, Debug, Default)]
-struct Partial {
-    bytes: [u8; 3],
-    length: usize,
-}
-
-impl Partial {
-    /// What is partial after `text` was added.
-    fn after(self, text: &[u8]) -> Self {
-        // The last byte of a complete or absent character is by far the commonest end.
-        let Some(0x80..) = text.last() else { return Self::default() };
-        let mut tail = [0; 6];
-        let recent = &text[text.len().saturating_sub(3)..];
-        let end = self.length + recent.len();
-        tail[..self.length].copy_from_slice(&self.bytes[..self.length]);
-        tail[self.length..end].copy_from_slice(recent);
-        for length in 1..=end.min(3) {
-            let candidate = &tail[end - length..end];
-            let incomplete = std::str::from_utf8(candidate)
-                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none());
-            if incomplete {
-                let mut bytes = [0; 3];
-                bytes[..length].copy_from_slice(candidate);
-                return Self { bytes, length };
-            }
-        }
-        Self::default()
-    }
+/// The length of an ordinary CSI sequence at the front of `bytes`: complete, and without anything
+/// that the transition table would have to look at. It is most of what full-screen programs write.
+fn csi_length(bytes: &[u8]) -> Option<usize> {
+    let params = bytes.strip_prefix(b"\x1b[")?;
+    let marker = usize::from(matches!(params.first(), Some(0x3c..=0x3f)));
+    let length = params[marker..].iter().position(|byte| !(0x30..=0x3b).contains(byte))?;
+    let last = marker + length;
+    let length = last + 3;
+    (matches!(params[last], 0x40..=0x7e) && length <= SEQUENCE_LIMIT).then_some(length)
 }
 
 #[cfg(test)]

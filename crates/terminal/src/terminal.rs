@@ -26,7 +26,7 @@ use crate::modes::Modes;
 use crate::request::{self, Request};
 use crate::scan::{Scanner, Token};
 use crate::screen::{Extent, Screen, row_index};
-use crate::{skip, snapshot, text};
+use crate::{readout, skip, snapshot};
 
 /// How many bytes wait before they are applied without anybody asking. Also the longest sequence
 /// that has an effect: one that is not complete by then is passed over.
@@ -234,14 +234,14 @@ impl Terminal {
     #[must_use]
     pub fn text(&mut self, lines: usize) -> String {
         self.settle();
-        text::last_rows(self.screen.grid(), lines)
+        readout::last_rows(self.screen.grid(), lines)
     }
 
     /// How many lines of history there are.
     #[must_use]
     pub fn history_len(&mut self) -> usize {
         self.settle();
-        text::history_len(self.screen.grid())
+        readout::history_len(self.screen.grid())
     }
 
     /// Sequences that rebuild this terminal in a fresh one of the same size without history.

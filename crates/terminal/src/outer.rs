@@ -1,0 +1,132 @@
+//! Taking over the terminal a client runs in, and giving it back as it was.
+//!
+//! Programs switch modes on in the outer terminal through us, and we cannot know what they left on
+//! (they may have been killed, or the client is detached while they run on). So leaving resets
+//! every mode that outlives a program, and costs a few hundred bytes once.
+
+/// What to write when a client attaches: the title is saved, and an empty screen is ours.
+#[must_use]
+pub fn enter() -> Vec<u8> {
+    [
+        "\x1b[22;0t",    // Save the title.
+        "\x1b[?1049h",   // The alternate screen; the user's own stays untouched.
+        "\x1b[m\x1b[2J", // Cleared in the default colours.
+        "\x1b[H",        // Home.
+    ]
+    .concat()
+    .into_bytes()
+}
+
+/// What to write when a client detaches or dies, whatever state the outer terminal is in.
+#[must_use]
+pub fn leave() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in [
+        // What was cut off: a string or sequence, a synchronised update.
+        "\x1b\\\x1b[?2026l",
+        // The mouse: what is reported, and how it is written.
+        "\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l",
+        "\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l",
+        // Reports of the focus and of the colour scheme, bracketed paste.
+        "\x1b[?1004l\x1b[?2031l\x1b[?2004l",
+        // Cursor keys, keypad, modifyOtherKeys; kitty's flags and what was pushed of them.
+        "\x1b[?1l\x1b>\x1b[>4m\x1b[=0u\x1b[<9u",
+        // How text is written: reverse video, origin, insert, newline, margins, autowrap.
+        "\x1b[?5l\x1b[?6l\x1b[4l\x1b[20l\x1b[?69l\x1b[r\x1b[?7h",
+        // ASCII, no hyperlink, no colours.
+        "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[m",
+        // The user's cursor, visible.
+        "\x1b[0 q\x1b[?25h",
+        // The user's screen, with the cursor where it was, and title.
+        "\x1b[?1049l\x1b[23;0t",
+    ] {
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use alacritty_terminal::event::VoidListener;
+    use alacritty_terminal::grid::Dimensions;
+    use alacritty_terminal::term::{Config, Term, TermMode, test::TermSize};
+    use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor};
+
+    use super::*;
+
+    struct Outer {
+        term: Term<VoidListener>,
+        parser: Processor,
+    }
+
+    impl Outer {
+        fn new() -> Self {
+            let config = Config { kitty_keyboard: true, ..Config::default() };
+            let term = Term::new(config, &TermSize::new(20, 5), VoidListener);
+            let mut outer = Self { term, parser: Processor::new() };
+            outer.write(b"$ ccmux attach\r\n");
+            outer
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.parser.advance(&mut self.term, bytes);
+        }
+
+        fn row(&self, row: i32) -> String {
+            use alacritty_terminal::index::{Column, Line};
+            let columns = self.term.grid().columns();
+            (0..columns).map(|column| self.term.grid()[Line(row)][Column(column)].c).collect()
+        }
+    }
+
+    #[test]
+    fn a_client_enters_an_empty_screen() {
+        let mut outer = Outer::new();
+        outer.write(b"\x1b[41m");
+
+        outer.write(&enter());
+
+        assert!(outer.term.mode().contains(TermMode::ALT_SCREEN));
+        assert_eq!(outer.row(0).trim(), "");
+        assert_eq!(outer.term.grid().cursor.point, Default::default());
+        let background = Color::Named(NamedColor::Background);
+        assert_eq!(outer.term.grid().cursor.template.bg, background);
+    }
+
+    #[test]
+    fn leaving_undoes_whatever_a_program_left_on() {
+        let mut outer = Outer::new();
+        let fresh = *outer.term.mode();
+        let point = outer.term.grid().cursor.point;
+        outer.write(&enter());
+        outer.write(
+            b"\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1005h\x1b[?1006h\x1b[?1004h\x1b[?2004h\
+              \x1b[?1h\x1b=\x1b[>1u\x1b[>31u\x1b[?7l\x1b[?25l\x1b[4 q\x1b[2;3r\x1b[?6h\x1b[4h\
+              \x1b[20h\x1b(0\x1b[31mtext\x1b]8;;http://x/\x1b\\link\x1b]0;cut off",
+        );
+
+        outer.write(&leave());
+
+        assert_eq!(*outer.term.mode(), fresh);
+        assert_eq!(outer.term.grid().cursor.point, point);
+        assert!(outer.row(0).starts_with("$ ccmux attach"));
+        outer.write(b"x\x1b[9Ay");
+        assert_eq!(outer.row(1).trim(), "x");
+        assert!(outer.row(0).starts_with("$yccmux"), "the margins are gone: {}", outer.row(0));
+    }
+
+    #[test]
+    fn leaving_resets_what_only_other_terminals_know() {
+        let bytes = String::from_utf8(leave()).unwrap();
+
+        for mode in [9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2026, 2031, 1, 6] {
+            assert!(bytes.contains(&format!("\x1b[?{mode}l")), "mode {mode}");
+        }
+        for reset in
+            ["\x1b[>4m", "\x1b[=0u", "\x1b[<9u", "\x1b[0 q", "\x1b(B", "\x0f", "\x1b]8;;\x1b\\"]
+        {
+            assert!(bytes.contains(reset), "{reset:?}");
+        }
+        assert!(bytes.ends_with("\x1b[?1049l\x1b[23;0t"));
+    }
+}
