@@ -193,13 +193,13 @@ impl Handler for Screen {
         }
     }
 
+    // The emulator would also take a region that lies below the screen.
     fn set_scrolling_region(&mut self, top: usize, bottom: Option<usize>) {
-        let rows = self.rows();
-        let bottom = bottom.unwrap_or(rows);
+        let bottom = bottom.map_or(self.rows(), |bottom| bottom.min(self.rows()));
         if top < bottom {
-            self.margins = ((top - 1).min(rows), bottom.min(rows));
+            self.margins = (top - 1, bottom);
+            self.term.set_scrolling_region(top, Some(bottom));
         }
-        self.term.set_scrolling_region(top, Some(bottom));
     }
 
     fn set_active_charset(&mut self, index: CharsetIndex) {

@@ -215,7 +215,7 @@ impl<'a> Frame<'a> {
             let (top, end) = screen.margins;
             if (top, end) != (0, screen.rows()) {
                 self.writer.csi(top + 1, b";");
-                decimal(end.max(top + 2), &mut self.writer.out);
+                decimal(end, &mut self.writer.out);
                 self.writer.raw(b"r");
             }
             self.place(&grid.saved_cursor);
@@ -239,8 +239,7 @@ impl<'a> Frame<'a> {
         if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
             // Only printing in the last column makes a terminal wait with the wrap.
             let cells = &self.screen.grid()[cursor.point.line][..];
-            let spacer =
-                cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+            let spacer = cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
             let from = if spacer { column.saturating_sub(1) } else { column };
             if from < self.columns {
                 self.writer.goto(row, from);

@@ -129,7 +129,13 @@ fn osc_query(body: &[u8], complete: bool) -> Option<bool> {
         b"22" => Some(fields.first() == Some(&b'?')),
         b"60" | b"61" => Some(true),
         b"1337" => prefix_query(fields, &[b"Report", b"Capabilities", b"RequestUpload"]),
-        _ => Some(false),
+        // Titles, directories, links and notifications are words of the user's, even this one.
+        b"0" | b"1" | b"2" | b"7" | b"8" | b"9" | b"133" | b"777" => Some(false),
+        // Whatever the future asks (claude asks for 7501), it asks like this.
+        _ => match fields {
+            b"" | b"?" if !complete => None,
+            _ => Some(fields == b"?"),
+        },
     }
 }
 
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_sequence_that_asks_for_an_answer_is_a_query() {
-        let queries: [&[u8]; 60] = [
+        let queries: [&[u8]; 61] = [
             b"\x1b[c",
             b"\x1b[0c",
             b"\x1b[>c",
@@ -227,6 +233,7 @@ mod tests {
             b"\x1b]50;?\x07",
             b"\x1b]52;c;?\x07",
             b"\x1b]52;;?\x1b\\",
+            b"\x1b]7501;?\x1b\\",
             b"\x1b]60\x1b\\",
             b"\x1b]61;x\x07",
             b"\x1b]1337;ReportCellSize\x07",
@@ -244,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_sequence_that_only_acts_is_no_query() {
-        let acts: [&[u8]; 40] = [
+        let acts: [&[u8]; 41] = [
             b"\x1bc",
             b"\x1b7",
             b"\x1b(B",
@@ -274,6 +281,7 @@ mod tests {
             b"\x1b]10;#fff\x07",
             b"\x1b]52;c;Pw==\x07",
             b"\x1b]52;c;?Pw==\x07",
+            b"\x1b]7501;?x\x07",
             b"\x1b]104\x07",
             b"\x1b]133;A\x07",
             b"\x1b]22;pointer\x07",

@@ -19,7 +19,7 @@
 //! token at all.
 
 pub(crate) use crate::query::{Csi, csi, query};
-use crate::run::{Partial, text_length};
+use crate::text::{Partial, text_length};
 
 /// Begins every sequence.
 pub(crate) const ESC: u8 = 0x1b;

@@ -36,8 +36,7 @@ pub(crate) const TAB_WIDTH: usize = 8;
 pub(crate) struct Screen {
     pub(crate) term: Term<Outbox>,
     outbox: Outbox,
-    /// The scroll region as rows from the top, the end excluded. Both can lie just below the
-    /// screen: the emulator accepts such a region, in which nothing scrolls.
+    /// The scroll region as rows from the top, the end excluded; at least two rows.
     pub(crate) margins: (usize, usize),
     pub(crate) tabs: Vec<bool>,
     pub(crate) active_charset: CharsetIndex,
@@ -244,10 +243,8 @@ impl Screen {
             return;
         }
         let (top, end) = self.margins;
-        let last = self.rows() - 1;
         let point = &mut self.grid_mut().cursor.point;
-        let row = row_index(point.line).min(end.saturating_sub(1)).max(top).min(last);
-        point.line = line_at(row);
+        point.line = line_at(row_index(point.line).clamp(top, end - 1));
     }
 
     pub(crate) fn change_title(&mut self, title: Option<String>) {
@@ -337,8 +334,8 @@ fn tidy(grid: &mut Grid<Cell>) {
     }
     // Rows remember how far they were written to and clear no further. Reflow gets that wrong;
     // borrowing a whole row for writing sets it right.
-    for row in 0..rows {
-        let _: &mut [Cell] = &mut grid[line_at(row)][..];
+    for line in grid.topmost_line().0..=grid.bottommost_line().0 {
+        let _: &mut [Cell] = &mut grid[Line(line)][..];
     }
 }
 

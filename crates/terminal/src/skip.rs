@@ -85,3 +85,62 @@ impl Screen {
         self.margins == (0, self.rows()) && !self.mode().contains(TermMode::INSERT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::terminal::Terminal;
+    use crate::testing::{Step, assert_same, piece, run, size, state};
+
+    /// Output of the kind that can be cut, with something else in between now and then.
+    fn output() -> impl Strategy<Value = Vec<Step>> {
+        let line = prop_oneof![
+            10 => "[a-z ]{0,30}\r\n",
+            2 => "\x1b\\[[0-9]{1,2}m[a-z]{0,9}\r\n",
+            2 => "\x1b\\[0?m[a-z]{0,3}\n",
+            1 => "[a-z日é]{0,9}\r\n\t",
+            1 => "[a-z]{0,9}\x08\r\n\n\n",
+            1 => "\r\n|\n|\r",
+        ];
+        let lines = proptest::collection::vec(line, 0..40).prop_map(|lines| lines.concat());
+        let step = prop_oneof![
+            4 => lines.prop_map(|lines| Step::Feed(lines.into_bytes())),
+            1 => piece().prop_map(Step::Feed),
+            1 => (2u16..24, 2u16..10).prop_map(|(cols, rows)| Step::Resize(cols, rows)),
+        ];
+        proptest::collection::vec(step, 0..10)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn output_applied_late_leaves_what_output_applied_at_once_leaves(
+            (cols, rows) in (2u16..24, 2u16..8),
+            history in prop_oneof![Just(0usize), 1usize..12],
+            steps in output(),
+        ) {
+            let mut late = Terminal::new(size(cols, rows), history);
+            let mut at_once = Terminal::new(size(cols, rows), history);
+            at_once.eager = true;
+
+            run(&mut late, &steps);
+            run(&mut at_once, &steps);
+
+            prop_assert_eq!(late.take_answers(), at_once.take_answers());
+            prop_assert_eq!(late.take_bell(), at_once.take_bell());
+            assert_same(&state(&mut late), &state(&mut at_once), "late and at once");
+        }
+    }
+
+    #[test]
+    fn lines_that_have_scrolled_away_are_cut_off() {
+        let lines = b"0123456789\r\n".repeat(100);
+
+        let cut = cut(&lines, 10, 5);
+
+        assert_eq!(memchr_iter(b'\n', &lines[cut..]).count(), 15);
+    }
+}

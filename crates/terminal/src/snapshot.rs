@@ -61,6 +61,12 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     let mut writer = Writer::new(screen.columns());
     palette(screen, &mut writer);
     titles(screen, &mut writer);
+    if !screen.is_alternate() && screen.keyboards[1] != Keyboard::default() {
+        writer.raw(b"\x1b[?1049h");
+        keyboard(&screen.keyboards[1], &mut writer);
+        writer.raw(b"\x1b[?1049l");
+    }
+    // Something printed is what REP repeats; without it there would be nothing to make up for.
     if screen.last_printed.is_some() {
         writer.put(' ');
         writer.at = At::Cell(0, 1);
@@ -80,11 +86,6 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
             writer.raw(b"\x1b[2J");
         }
         writer.take_charsets(Charsets::default());
-    } else if screen.keyboards[1] != Keyboard::default() {
-        writer.raw(b"\x1b[?1049h");
-        keyboard(&screen.keyboards[1], &mut writer);
-        writer.raw(b"\x1b[?1049l");
-        writer.at = At::Unknown;
     }
     cells(screen.grid(), &mut writer);
     tabs(screen, &mut writer);
@@ -172,18 +173,15 @@ fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
 
 /// Draws the end of a last row that wraps, and returns how much of the row is left to draw.
 ///
-/// A region that ends above the row keeps the wrap from scrolling. What wraps lands in the first
-/// cells of the same row, where it is erased before the row itself is drawn.
+/// That is done one row higher, where there is a row to wrap into; what wrapped is erased again,
+/// and the screen, which is blank otherwise, scrolled down.
 fn wrapped_bottom(
     cells: &[Cell],
     rows: usize,
     writer: &mut Writer,
     tabs: &mut Vec<(usize, usize)>,
 ) -> usize {
-    let (row, last) = (rows - 1, cells.len() - 1);
-    // Of two rows no one can be a region; one that lies below the screen scrolls nothing either.
-    let (top, end) = if rows > 2 { (0, rows - 1) } else { (rows, rows) };
-    region(top, end, rows, writer);
+    let (row, last) = (rows - 2, cells.len() - 1);
     let mut from = last;
     if cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
         writer.goto(row, last);
@@ -196,12 +194,12 @@ fn wrapped_bottom(
         writer.goto(row, from);
         writer.print(&cells[from], row, from);
         if cells[from].c == '\t' {
-            tabs.push((row, from));
+            tabs.push((row + 1, from));
         }
         writer.put(WIDE);
     }
-    erase_first(row, writer);
-    region(0, rows, rows, writer);
+    erase_first(row + 1, writer);
+    writer.raw(b"\x1b[T");
     from
 }
 
@@ -283,9 +281,7 @@ impl Row<'_> {
                 self.writer.csi(filled, b"X");
                 return column + filled;
             }
-        } else if cell.c == '\t'
-            && let Some(next) = self.tab_over(column, end)
-        {
+        } else if cell.c == '\t' && let Some(next) = self.tab_over(column, end) {
             self.writer.goto(self.row, column);
             self.writer.raw(b"\t");
             self.writer.at = At::Cell(self.row, next);
@@ -351,20 +347,11 @@ fn tabs(screen: &Screen, writer: &mut Writer) {
 fn margins(screen: &Screen, writer: &mut Writer) {
     let (top, end) = screen.margins;
     if (top, end) != (0, screen.rows()) {
-        region(top, end, screen.rows(), writer);
-    }
-}
-
-/// Sets the scroll region; the emulator takes one that lies below the screen as well.
-fn region(top: usize, end: usize, rows: usize, writer: &mut Writer) {
-    if (top, end) == (0, rows) {
-        writer.raw(b"\x1b[r");
-    } else {
         writer.csi(top + 1, b";");
-        decimal(end.max(top + 2), &mut writer.out);
+        decimal(end, &mut writer.out);
         writer.raw(b"r");
+        writer.at = At::Unknown;
     }
-    writer.at = At::Unknown;
 }
 
 /// Puts the cursor where `cursor` is, with its pen and character sets.
@@ -379,7 +366,9 @@ fn place(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
         let from = if spacer { last - 1 } else { last };
         let marked = Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER;
         writer.at = At::Unknown;
-        if cells[last].flags.intersects(marked) || cells[last].c == '\t' {
+        // Printing anew would take the mark, the tab, or the spacer at the end of the row above.
+        let unique = cells[last].flags.intersects(marked) || cells[last].c == '\t';
+        if unique || (spacer && from <= 1) {
             // Without autowrap a wide character that does not fit changes only the cursor.
             writer.goto(row, last);
             writer.raw(b"\x1b[?7l");
@@ -510,7 +499,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 60000, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
         #[test]
         fn a_snapshot_rebuilds_every_cell_and_mode(

@@ -26,7 +26,7 @@ use crate::modes::Modes;
 use crate::request::{self, Request};
 use crate::scan::{Scanner, Token};
 use crate::screen::{Extent, Screen, row_index};
-use crate::{skip, snapshot, text};
+use crate::{readout, skip, snapshot};
 
 /// How many bytes wait before they are applied without anybody asking. Also the longest sequence
 /// that has an effect: one that is not complete by then is passed over.
@@ -43,8 +43,8 @@ pub struct Terminal {
     pending: Vec<u8>,
     /// Where in `pending` only text and colours follow.
     plain_from: usize,
-    /// The last complete piece is a string that only the ESC of another sequence ended.
-    unterminated: bool,
+    /// Where in `pending` a string ends that only the next ESC shows the parser to be complete.
+    unterminated: Option<usize>,
     /// A sequence grew too long and is being passed over.
     passing_over: bool,
     synchronized: bool,
@@ -89,7 +89,7 @@ impl Terminal {
             scanner: Scanner::new(),
             pending: Vec::new(),
             plain_from: 0,
-            unterminated: false,
+            unterminated: None,
             passing_over: false,
             synchronized: false,
             history,
@@ -234,14 +234,14 @@ impl Terminal {
     #[must_use]
     pub fn text(&mut self, lines: usize) -> String {
         self.settle();
-        text::last_rows(self.screen.grid(), lines)
+        readout::last_rows(self.screen.grid(), lines)
     }
 
     /// How many lines of history there are.
     #[must_use]
     pub fn history_len(&mut self) -> usize {
         self.settle();
-        text::history_len(self.screen.grid())
+        readout::history_len(self.screen.grid())
     }
 
     /// Sequences that rebuild this terminal in a fresh one of the same size without history.
@@ -269,16 +269,18 @@ impl Terminal {
         let base = self.pending.len();
         // Keeping where the last piece that is not plain ended is enough to know what is.
         let mut plain_from = None;
+        let mut after_open = self.unterminated.is_some();
         let mut request = None;
         while let Some(token) = self.scanner.next(rest) {
             let used = chunk.len() - rest.len();
-            self.unterminated = false;
+            let mut open = false;
             match token {
-                Token::Text(_) => {}
-                Token::Control(_) => plain_from = Some(used),
+                // The parser has to see more than a string to know that the string has ended.
+                Token::Text(_) if !after_open => {}
+                Token::Text(_) | Token::Control(_) => plain_from = Some(used),
                 Token::Sequence { bytes, kind, truncated, terminated } => {
-                    self.unterminated = !terminated;
-                    if !skip::is_plain(bytes) {
+                    open = !terminated;
+                    if after_open || !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
                         if !truncated && request::is_query(bytes, kind) {
@@ -290,6 +292,10 @@ impl Terminal {
             }
             if self.passing_over {
                 return self.stop_passing_over(rest);
+            }
+            after_open = open;
+            if open {
+                self.unterminated = Some(base + used - self.scanner.unfinished());
             }
             if request.is_some() {
                 break;
@@ -322,8 +328,10 @@ impl Terminal {
         let kept = self.scanner.unfinished().min(self.pending.len());
         let ready = self.pending.len() - kept;
         if ready > 0 {
-            let plain_from = self.plain_from.min(ready);
-            let (before, plain) = self.pending[..ready].split_at(plain_from);
+            let open = self.unterminated.take_if(|end| *end <= ready) == Some(ready);
+            let broken = if kept > 0 && !open { broken_character(&self.pending[..ready]) } else { 0 };
+            let whole = ready - broken;
+            let (before, plain) = self.pending[..whole].split_at(self.plain_from.min(whole));
             self.parser.advance(&mut self.screen, before);
             #[cfg(test)]
             let plain = if self.eager { (&[][..], plain) } else { self.cut(plain) };
@@ -333,24 +341,18 @@ impl Terminal {
             if !skipped.is_empty() {
                 skip::pass_over(skipped, &mut self.screen, &mut self.parser);
             }
-            let broken = if kept > 0 && !self.unterminated { broken_character(tail) } else { 0 };
-            self.parser.advance(&mut self.screen, &tail[..tail.len() - broken]);
-            self.conclude(broken > 0);
+            self.parser.advance(&mut self.screen, tail);
+            // Have the parser do now what it would do at the sight of the bytes kept back.
+            if open {
+                self.parser.advance(&mut self.screen, b"\x1b\\");
+            } else if broken > 0 {
+                self.parser.advance(&mut self.screen, "\u{fffd}".as_bytes());
+            }
             self.pending.drain(..ready);
             self.plain_from = self.plain_from.saturating_sub(ready);
         }
         if resting && self.pending.capacity() > SPARE && self.pending.len() < SPARE {
             self.pending.shrink_to(self.pending.len());
-        }
-    }
-
-    /// Has the parser do now what it would do at the sight of the bytes that are kept back.
-    fn conclude(&mut self, broken: bool) {
-        if self.unterminated {
-            self.parser.advance(&mut self.screen, b"\x1b\\");
-            self.unterminated = false;
-        } else if broken {
-            self.parser.advance(&mut self.screen, "\u{fffd}".as_bytes());
         }
     }
 

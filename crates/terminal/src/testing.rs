@@ -1,10 +1,10 @@
 //! What the property tests of this crate share: random output, and terminals compared in full.
 
-use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::grid::{Cursor, Grid};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags, Hyperlink};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle, Rgb, StandardCharset};
+use alacritty_terminal::grid::Dimensions as _;
 use proptest::prelude::*;
 
 use crate::screen::{Keyboard, line_at};
@@ -141,7 +141,11 @@ pub(crate) fn assert_same(left: &State, right: &State, about: &str) {
     assert_eq!(left.titles, right.titles, "{about}: titles");
     assert_eq!(left.keyboards, right.keyboards, "{about}: keyboards");
     assert_eq!(left.repeats, right.repeats, "{about}: repeated character");
-    assert_eq!(left.history, right.history, "{about}: history");
+    for (above, (x, y)) in left.history.iter().zip(&right.history).enumerate() {
+        for (column, (x, y)) in x.iter().zip(y).enumerate() {
+            assert_eq!(x, y, "{about}: history {above}, column {column}");
+        }
+    }
     assert_eq!(left, right, "{about}");
 }
 
