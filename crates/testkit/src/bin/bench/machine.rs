@@ -35,6 +35,8 @@ pub(crate) fn describe(home: &Home) -> Machine {
 impl std::fmt::Display for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tmux = self.tmux.as_deref().unwrap_or("no tmux");
-        write!(f, "{}, {} cores, Linux {}, {tmux}", self.cpu, self.cores, self.kernel)
+        let load = self.load_before.split(' ').next().unwrap_or_default();
+        let Self { cpu, cores, kernel, .. } = self;
+        write!(f, "{cpu}, {cores} cores (load {load} before), Linux {kernel}, {tmux}")
     }
 }

@@ -19,6 +19,13 @@ const FLOOD_KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 /// Keys that are not counted.
 const WARM_UP: usize = 100;
 
+/// With so many keys a 99th percentile means something.
+const ENOUGH: usize = 100;
+
+/// tmux stops painting for 100 ms at a time when its client's terminal is full, so a thousand keys
+/// during a flood can take minutes.
+const LONG_ENOUGH: Duration = Duration::from_secs(15);
+
 pub(super) fn quiet(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, samples) = ("echo", s.amount(2000, 200));
     let mut rows = rows(name, "keystroke echo");
@@ -79,17 +86,22 @@ fn start(contender: &mut dyn Contender, program: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Takes that many samples, one key after the other, after some that are not counted.
+/// Takes that many samples, one key after the other, after some that are not counted; fewer if it
+/// would take too long.
 fn take(
     samples: usize,
     keys: &[u8],
     mut sample: impl FnMut(u8) -> Result<Duration>,
 ) -> Result<Vec<f64>> {
+    let began = Instant::now();
     let mut taken = Vec::with_capacity(samples);
     for (number, &key) in (0..samples + WARM_UP).zip(keys.iter().cycle()) {
         let time = sample(key)?;
         if number >= WARM_UP {
             taken.push(time.as_secs_f64() * 1e6);
+        }
+        if taken.len() >= ENOUGH && began.elapsed() > LONG_ENOUGH {
+            break;
         }
     }
     Ok(taken)
