@@ -264,7 +264,9 @@ fn open(context: &Context) -> Result<Connection, ClientError> {
 
 /// No state root yet, no socket in it, or one that was left behind.
 fn nobody_listens(why: &io::Error) -> bool {
-    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
+    // What is no directory cannot be used, and the daemon is the one who says why.
+    matches!(why.kind(), NotFound | NotADirectory | ConnectionRefused)
 }
 
 fn is_timeout(why: &io::Error) -> bool {

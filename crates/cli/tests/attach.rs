@@ -1,6 +1,9 @@
 //! Attaching, as a person sees it: a real terminal with `ccmux attach` in it.
 
 use model::Size;
+use protocol::client::Connection;
+use protocol::frame::{Frame, Kind};
+use protocol::pane::{Attach, SOCKET, View};
 use rustix::process::Signal;
 use testkit::{DEADLINE, Home, Screen, process, wait_until};
 
@@ -13,7 +16,7 @@ fn size(cols: u16, rows: u16) -> Size {
 fn shell(home: &Home, name: &str) -> testkit::Pane {
     let pane = home.start_pane(name, &["sh"]);
     home.ccmux(&["send", name, "PS1='ready> '", "--enter"]).ok();
-    home.ccmux(&["wait", name, "--for", "text=^ready> ", "--timeout", "20"]).ok();
+    home.ccmux(&["wait", name, "--for", "text=^ready>", "--timeout", "20"]).ok();
     pane
 }
 
@@ -54,14 +57,14 @@ fn the_terminal_is_restored_after_detach_end_signal_and_the_keepers_death() {
     for way in ["detach", "end", "sigterm", "keeper"] {
         let home = Home::new(CCMUX);
         let pane = shell(&home, "work");
-        let attach = home.ccmux(&["attach", "work"]);
         let script = format!("echo started; {} attach work; echo; cat", CCMUX);
         let screen = home.program("sh", &["-c", &script]).screen(size(80, 24));
-        drop(attach);
         screen.wait_for("ready>");
         let before = Home::new(CCMUX).program("cat", &[] as &[&str]).screen(size(80, 24)).termios();
         screen.send("printf '\\033[?1000h\\033[?2004h\\033[?25l'\r");
-        screen.wait_for_match("ready> $");
+        screen.wait_until("the mode is set", |view| {
+            String::from_utf8_lossy(view.raw()).contains("\x1b[?2004h")
+        });
 
         let farewell = match way {
             "detach" => {
@@ -157,12 +160,14 @@ fn a_program_gets_one_answer_however_many_look() {
     shell(&home, "work");
     let clients = [attach(&home, "work"), attach(&home, "work")];
 
-    clients[0].send("stty raw -echo min 0 time 10; printf '\\033[c'; dd bs=64 count=1 2>/dev/null | od -c | head -3; stty sane\r");
+    // Reads for half a second after the first answer, so that a second one would be seen.
+    let ask =
+        "stty raw -echo min 0 time 5; printf '\\033[c'; cat > got; stty sane; echo asked-$((1+1))";
+    clients[0].send(format!("{ask}\r"));
 
-    clients[0].wait_for("033");
-    clients[0].wait_until("the shell is back", |view| view.text().matches("ready>").count() > 1);
-    let screen = clients[0].text();
-    assert_eq!(screen.matches("033   [   ?").count(), 1, "{screen}");
+    clients[0].wait_for("asked-2");
+    let got = std::fs::read_to_string(home.dir().join("home/got")).unwrap();
+    assert_eq!(got.matches("\x1b[?").count(), 1, "{got:?}");
     for client in &clients {
         let raw = String::from_utf8_lossy(&client.raw()).into_owned();
         assert!(!raw.contains("\x1b[c"), "the query reached a client");
@@ -208,12 +213,15 @@ fn a_client_without_a_terminal_to_pass_gets_the_same_picture() {
 #[test]
 fn a_client_that_does_not_read_slows_nobody() {
     let home = Home::new(CCMUX);
-    shell(&home, "work");
-    // A relay whose output nobody drains: the pipe fills and stays full.
-    let mut deaf = home
-        .program("sh", &["-c", &format!("CCMUX_ATTACH=relay {CCMUX} attach work | sleep 1000")])
-        .screen(size(80, 24));
-    wait_until("it is attached", DEADLINE, || home.show("work")["live"]["clients"] == 1);
+    let pane = shell(&home, "work");
+    // Two clients that never read: what is sent to them fills the socket and stays there.
+    let deaf = [View::Relay, View::Follow { from: Some(0) }].map(|view| {
+        let mut client = Connection::open(&pane.dir, SOCKET).unwrap();
+        let attach = Attach { view, size: None, read_only: true };
+        client.send(&Frame::json(Kind::Attach, &attach)).unwrap();
+        client
+    });
+    wait_until("they are attached", DEADLINE, || home.show("work")["live"]["clients"] == 2);
     let good = attach(&home, "work");
 
     good.send(
@@ -221,7 +229,7 @@ fn a_client_that_does_not_read_slows_nobody() {
     );
 
     good.wait_for("all-2");
-    deaf.hang_up();
+    drop(deaf);
 }
 
 #[test]

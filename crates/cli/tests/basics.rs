@@ -133,11 +133,11 @@ fn text_is_delivered_as_a_paste_and_enter_comes_after_it() {
 
     let pane = home.show("work");
     let dir = pane["dir"].as_str().unwrap().to_owned();
-    wait_until("the keys arrived", DEADLINE, || received(Path::new(&dir)).contains("\\x03"));
+    wait_until("the keys arrived", DEADLINE, || received(Path::new(&dir)).contains("\\u{3}"));
     let received = received(Path::new(&dir));
-    assert!(received.contains("\\x1b[200~xxx"), "{received}");
-    assert!(received.contains("\\x1b[200~a[201~b\\x1b[201~"), "{received}");
-    assert!(received.contains("\\x1b[A"), "{received}");
+    assert!(received.contains("\\u{1b}[200~xxx"), "{received}");
+    assert!(received.contains("\\u{1b}[200~a[201~b\\u{1b}[201~"), "{received}");
+    assert!(received.contains("\\u{1b}[A"), "{received}");
 }
 
 /// What the scripted agent says it received, without the line breaks of its own.

@@ -30,7 +30,9 @@ fn a_pane_whose_keeper_is_killed_is_lost_with_its_last_output_and_nobody_else_no
     wait_until("the pane is reported as lost", DEADLINE, || home.show("lost")["state"] == "lost");
     wait_until("its processes are ended", DEADLINE, || !tree.iter().any(process::is_alive));
     assert!(home.ccmux(&["read", "lost"]).ok().contains("last words"));
-    assert!(home.ccmux(&["events", "--json"]).ok().contains("pane_lost"));
+    wait_until("the loss is an event", DEADLINE, || {
+        home.ccmux(&["events", "--json"]).ok().contains("pane_lost")
+    });
     assert!(process::is_alive(&other.head));
     assert_eq!(home.show("other")["state"], "running");
     home.ccmux(&["close", "lost"]).ok();
@@ -49,9 +51,10 @@ fn keepers_killed_while_no_daemon_lives_are_found_by_the_next() {
 
     assert_eq!(home.show("lost")["state"], "lost");
     assert_eq!(home.show("done")["ending"]["signal"], 9);
-    let events = home.ccmux(&["events", "--json"]).ok();
-    assert_eq!(events.matches("pane_lost").count(), 1, "{events}");
-    assert_eq!(events.matches("pane_exited").count(), 1, "{events}");
+    let told = |kind: &str| home.ccmux(&["events", "--json"]).ok().matches(kind).count();
+    for kind in ["pane_lost", "pane_exited"] {
+        wait_until("both ends are events", DEADLINE, || told(kind) == 1);
+    }
     home.kill_daemon();
     let events = home.ccmux(&["events", "--json"]).ok();
     assert_eq!(events.matches("pane_exited").count(), 1, "told twice: {events}");
@@ -111,8 +114,8 @@ fn a_damaged_database_is_kept_and_rebuilt_from_the_directories() {
     let home = Home::new(CCMUX);
     let made =
         home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "work", "--", "sh"]).json();
-    let ended = home.start_pane("ended", &["sh", "-c", "exit 5"].map(|word| word));
-    home.ccmux(&["wait", &ended.id, "--for", "exit", "--timeout", "20"]).ok();
+    home.ccmux(&["new", "-d", "-n", "ended", "--", "sh", "-c", "exit 5"]).ok();
+    home.ccmux(&["wait", "ended", "--for", "exit", "--timeout", "20"]).ok();
     home.kill_daemon();
     for name in ["ccmux.db-wal", "ccmux.db-shm"] {
         let _missing = fs::remove_file(home.state_root().join(name));

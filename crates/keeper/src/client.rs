@@ -166,8 +166,8 @@ impl Client {
                 }
                 false
             }
-            Role::Following { at, .. } => {
-                follow(at, &mut self.out, terminal, log);
+            Role::Following { .. } => {
+                self.follow(terminal, log);
                 false
             }
         };
@@ -177,6 +177,32 @@ impl Client {
             self.role = Role::Asking;
         }
         self.gone |= self.leaving && self.out.is_empty();
+    }
+
+    /// Sends a follower what it does not have, until it takes no more.
+    fn follow(&mut self, terminal: &mut Terminal, log: &LogWriter) {
+        while let Role::Following { at, .. } = &mut self.role
+            && *at != Some(log.end())
+            && self.out.is_empty()
+            && !self.gone
+        {
+            let piece = at.and_then(|from| Some((from, log.read(from, PIECE)?)));
+            if let Some((from, bytes)) = piece {
+                frame::append(&mut self.out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
+                *at = Some(from + bytes.len() as u64);
+            } else {
+                // It has nothing yet, or what it wants is no longer kept.
+                let snapshot = terminal.snapshot();
+                let stands_for = log.end() - terminal.unfinished() as u64;
+                frame::append(
+                    &mut self.out,
+                    Kind::Snapshot,
+                    &[&stands_for.to_le_bytes(), &snapshot],
+                );
+                *at = Some(stands_for);
+            }
+            self.flush();
+        }
     }
 
     fn flush(&mut self) {
@@ -220,28 +246,6 @@ impl Client {
             Role::Asking => None,
             Role::Viewing(display) => Some(display.size),
             Role::Following { size, .. } => *size,
-        }
-    }
-}
-
-/// Sends a follower what it does not have, as much as it takes without waiting.
-fn follow(at: &mut Option<u64>, out: &mut Vec<u8>, terminal: &mut Terminal, log: &LogWriter) {
-    if !out.is_empty() {
-        return;
-    }
-    let piece = at.filter(|at| *at < log.end()).map(|at| (at, log.read(at, PIECE)));
-    match (*at, piece) {
-        (Some(at), None) if at == log.end() => {}
-        (_, Some((from, Some(bytes)))) => {
-            frame::append(out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
-            *at = Some(from + bytes.len() as u64);
-        }
-        // It has nothing yet, or what it wants is no longer kept.
-        _ => {
-            let snapshot = terminal.snapshot();
-            let stands_for = log.end() - terminal.unfinished() as u64;
-            frame::append(out, Kind::Snapshot, &[&stands_for.to_le_bytes(), &snapshot]);
-            *at = Some(stands_for);
         }
     }
 }
