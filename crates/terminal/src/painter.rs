@@ -323,3 +323,187 @@ fn extra_bits(cell: &Cell) -> u64 {
     cell.hyperlink().hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
+    use crate::{Filter, Passed, outer};
+
+    /// A client: its terminal, its painter, its filter.
+    struct Client {
+        outer: Terminal,
+        painter: Painter,
+        filter: Filter,
+    }
+
+    impl Client {
+        fn new(size: model::Size) -> Self {
+            let mut outer = Terminal::new(size, 0);
+            outer.feed(&outer::enter());
+            Self { outer, painter: Painter::new(), filter: Filter::new() }
+        }
+
+        fn paint(&mut self, pane: &mut Terminal, fed: &[u8]) {
+            let frame = self.painter.frame(pane, self.outer.size());
+            self.outer.feed(&frame);
+            self.filter = Filter::new();
+            let mut rest = Vec::new();
+            let unfinished = &fed[fed.len() - pane.unfinished()..];
+            assert_eq!(self.filter.pass(unfinished, &mut rest), Passed::All);
+            self.outer.feed(&rest);
+        }
+
+        fn pass(&mut self, pane: &mut Terminal, bytes: &[u8], fed: &[u8]) {
+            let mut passed = Vec::new();
+            if self.filter.pass(bytes, &mut passed) == Passed::All {
+                self.outer.feed(&passed);
+            } else {
+                self.painter.forget();
+                self.paint(pane, fed);
+            }
+        }
+    }
+
+    /// Compares what an attached user can see, or notice when the program goes on.
+    fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
+        let mut wanted = state(pane);
+        let mut shown = state(&mut client.outer);
+        for state in [&mut wanted, &mut shown] {
+            state.main = None;
+            state.mode.remove(TermMode::ALT_SCREEN | TermMode::URGENCY_HINTS);
+            state.keyboards = Default::default();
+            state.titles = Default::default();
+            state.palette.clear();
+            state.tabs.clear();
+            state.synchronized = false;
+            state.repeats = None;
+            let GridState { rows, .. } = &mut state.active;
+            for look in rows.iter_mut().flatten() {
+                look.flags.remove(Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER);
+                if look.c == '\t' {
+                    look.c = ' ';
+                }
+            }
+        }
+        assert_same(&wanted, &shown, about);
+    }
+
+    /// What a frame does not carry over: what REP repeats, saved keyboard flags, tab stops.
+    fn is_carried_over(step: &Step) -> bool {
+        let Step::Feed(bytes) = step else { return false };
+        let text = String::from_utf8_lossy(bytes);
+        let lost = ["u", "b", "t", "\t", "I", "Z", "W"];
+        !(text.contains('\x1b') && lost.iter().any(|last| text.ends_with(last)))
+            && !bytes.contains(&b'\t')
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_frame_shows_the_screen_and_the_program_can_go_on(
+            (cols, rows) in (2u16..24, 2u16..10),
+            before in steps(40),
+            more in steps(12),
+        ) {
+            let mut pane = Terminal::new(size(cols, rows), 0);
+            run(&mut pane, &before);
+            // Remains that cannot be drawn look like blanks; a snapshot clears them away.
+            drop(pane.snapshot());
+            let mut fed: Vec<u8> = before.iter().flat_map(|step| match step {
+                Step::Feed(bytes) => bytes.clone(),
+                Step::Resize(..) => Vec::new(),
+            }).collect();
+            let mut client = Client::new(pane.size());
+
+            client.paint(&mut pane, &fed);
+            if pane.unfinished() == 0 {
+                assert_shows(&mut client, &mut pane, "first frame");
+            }
+            // A control inside an unfinished sequence is passed at once, and drawn when the sequence
+            // is complete: CAN completes it.
+            let end = Step::Feed(vec![0x18]);
+            for step in more.iter().filter(|step| is_carried_over(step)).chain([&end]) {
+                let Step::Feed(bytes) = step else { continue };
+                pane.feed(bytes);
+                fed.extend_from_slice(bytes);
+                client.pass(&mut pane, bytes, &fed);
+            }
+            drop(pane.snapshot());
+            drop(client.outer.snapshot());
+            assert_shows(&mut client, &mut pane, &format!("after {more:?}"));
+        }
+
+        #[test]
+        fn a_second_frame_draws_only_what_changed_and_shows_it_all(
+            (cols, rows) in (2u16..24, 2u16..10),
+            before in steps(30),
+            more in steps(10),
+        ) {
+            let mut pane = Terminal::new(size(cols, rows), 0);
+            run(&mut pane, &before);
+            let mut client = Client::new(pane.size());
+            let frame = client.painter.frame(&mut pane, client.outer.size());
+            client.outer.feed(&frame);
+            run(&mut pane, &more);
+            drop(pane.snapshot());
+            if pane.size() != client.outer.size() {
+                client.outer.resize(pane.size());
+            }
+
+            let frame = client.painter.frame(&mut pane, client.outer.size());
+
+            client.outer.feed(&frame);
+            assert_shows(&mut client, &mut pane, "second frame");
+        }
+
+        #[test]
+        fn an_outer_terminal_of_any_size_shows_the_upper_left_corner(
+            before in steps(30),
+            (cols, rows) in (2u16..30, 2u16..14),
+        ) {
+            let mut pane = Terminal::new(size(16, 6), 0);
+            run(&mut pane, &before);
+            drop(pane.snapshot());
+            let mut outer = Terminal::new(size(cols, rows), 0);
+            outer.feed(&outer::enter());
+
+            outer.feed(&Painter::new().frame(&mut pane, size(cols, rows)));
+
+            let pane_state = state(&mut pane).active;
+            let outer_state = state(&mut outer).active;
+            for (row, cells) in outer_state.rows.iter().enumerate() {
+                for (column, cell) in cells.iter().enumerate() {
+                    match pane_state.rows.get(row).and_then(|cells| cells.get(column)) {
+                        None => prop_assert_eq!(cell.c, '·'),
+                        // A wide character at the edge is cut in half.
+                        Some(wanted) if wanted.flags.contains(Flags::WIDE_CHAR)
+                            && column + 1 == cells.len() => prop_assert_eq!(cell.c, ' '),
+                        Some(wanted) => {
+                            let c = if wanted.c == '\t' { ' ' } else { wanted.c };
+                            prop_assert_eq!(cell.c, c);
+                            prop_assert_eq!(cell.colors, wanted.colors);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_when_nothing_changed() {
+        let mut pane = Terminal::new(size(80, 24), 0);
+        pane.feed(b"hello\r\nworld");
+        let mut painter = Painter::new();
+        let first = painter.frame(&mut pane, size(80, 24));
+
+        let second = painter.frame(&mut pane, size(80, 24));
+
+        assert!(first.windows(5).any(|part| part == b"hello"));
+        assert!(!second.windows(5).any(|part| part == b"hello" || part == b"world"));
+        assert!(second.starts_with(b"\x1b[?2026h") && second.ends_with(b"\x1b[?2026l"));
+    }
+}

@@ -23,6 +23,8 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
 };
 
+use crate::repair::repair;
+
 /// How many keyboard states one screen can save. The protocol asks for a limit and names none.
 const KEYBOARD_DEPTH: usize = 32;
 /// How many titles can be saved; xterm keeps ten.
@@ -318,6 +320,8 @@ fn clean_title(title: &str) -> String {
 
 /// Brings a grid that was just resized back to what only a fresh one guarantees.
 fn tidy(grid: &mut Grid<Cell>) {
+    // Half of a wide character in the last column would take its neighbour with it when overwritten.
+    repair(grid);
     // Growing keeps a thousand spare rows: megabytes, for the next time.
     grid.truncate();
 
