@@ -101,8 +101,11 @@ fn ink() -> Vec<u8> {
         text.push_str("\x1b[2K\x1b[G");
         for row in 0..12 {
             let bar = "─".repeat(40);
-            writeln!(text, "\x1b[38;2;215;119;87m│\x1b[39m step {frame} of task {row} {bar}\x1b[22m\r")
-                .unwrap_or_default();
+            writeln!(
+                text,
+                "\x1b[38;2;215;119;87m│\x1b[39m step {frame} of task {row} {bar}\x1b[22m\r"
+            )
+            .unwrap_or_default();
         }
         text.push_str("\x1b[?2026l");
     }

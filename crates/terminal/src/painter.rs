@@ -239,7 +239,8 @@ impl<'a> Frame<'a> {
         if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
             // Only printing in the last column makes a terminal wait with the wrap.
             let cells = &self.screen.grid()[cursor.point.line][..];
-            let spacer = cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+            let spacer =
+                cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
             let from = if spacer { column.saturating_sub(1) } else { column };
             if from < self.columns {
                 self.writer.goto(row, from);

@@ -48,8 +48,7 @@ fn repair_row(cells: &mut [Cell], may_wrap: bool) {
             repair_leading(&mut cells[column]);
         }
         if flags.contains(Flags::WIDE_CHAR) {
-            let whole =
-                column < last && cells[column + 1].flags.contains(Flags::WIDE_CHAR_SPACER);
+            let whole = column < last && cells[column + 1].flags.contains(Flags::WIDE_CHAR_SPACER);
             if !whole {
                 cells[column].clear_wide();
             }

@@ -281,7 +281,9 @@ impl Row<'_> {
                 self.writer.csi(filled, b"X");
                 return column + filled;
             }
-        } else if cell.c == '\t' && let Some(next) = self.tab_over(column, end) {
+        } else if cell.c == '\t'
+            && let Some(next) = self.tab_over(column, end)
+        {
             self.writer.goto(self.row, column);
             self.writer.raw(b"\t");
             self.writer.at = At::Cell(self.row, next);

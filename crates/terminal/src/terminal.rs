@@ -329,7 +329,8 @@ impl Terminal {
         let ready = self.pending.len() - kept;
         if ready > 0 {
             let open = self.unterminated.take_if(|end| *end <= ready) == Some(ready);
-            let broken = if kept > 0 && !open { broken_character(&self.pending[..ready]) } else { 0 };
+            let broken =
+                if kept > 0 && !open { broken_character(&self.pending[..ready]) } else { 0 };
             let whole = ready - broken;
             let (before, plain) = self.pending[..whole].split_at(self.plain_from.min(whole));
             self.parser.advance(&mut self.screen, before);

@@ -1,10 +1,10 @@
 //! What the property tests of this crate share: random output, and terminals compared in full.
 
+use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::grid::{Cursor, Grid};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags, Hyperlink};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle, Rgb, StandardCharset};
-use alacritty_terminal::grid::Dimensions as _;
 use proptest::prelude::*;
 
 use crate::screen::{Keyboard, line_at};

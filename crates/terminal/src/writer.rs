@@ -62,9 +62,7 @@ impl Writer {
         match self.at {
             At::Cell(r, c) if (r, c) == (row, column) => return,
             At::Cell(r, c) if r == row && c < column => self.csi(column - c, b"C"),
-            At::Cell(r, _) | At::Wrapping(r)
-                if r + 1 == row && column == 0 && self.origin == 0 =>
-            {
+            At::Cell(r, _) | At::Wrapping(r) if r + 1 == row && column == 0 && self.origin == 0 => {
                 self.raw(b"\r\n");
             }
             At::Cell(..) | At::Wrapping(_) | At::Unknown => {

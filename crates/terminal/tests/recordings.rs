@@ -1,8 +1,9 @@
 //! Real programs, recorded: what they leave on the screen, and whether a copy can go on from any
 //! point of the recording.
 //!
-//! `*.screen` is the final screen of `*.bytes` at 80x24, committed after somebody has looked at it.
-//! `CCMUX_BLESS=1` writes the files anew.
+//! `*.screen` has the screens after each quarter of `*.bytes` at 80x24 (at the end, most programs
+//! have cleared theirs), committed after somebody has looked at them. `CCMUX_BLESS=1` writes the
+//! files anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,14 +38,18 @@ fn state(terminal: &mut Terminal) -> (String, String, terminal::Cursor, Modes) {
 }
 
 #[test]
-fn a_program_leaves_the_screen_that_was_reviewed() {
+fn a_program_shows_the_screens_that_were_reviewed() {
     for (path, bytes) in recordings() {
         let mut terminal = Terminal::new(size(), 0);
-        for chunk in bytes.chunks(CHUNK) {
-            terminal.feed(chunk);
-        }
+        let mut text = String::new();
 
-        let text = terminal.screen_text() + "\n";
+        for quarter in 0..4 {
+            let (from, to) = (bytes.len() * quarter / 4, bytes.len() * (quarter + 1) / 4);
+            for chunk in bytes[from..to].chunks(CHUNK) {
+                terminal.feed(chunk);
+            }
+            text += &format!("=== after {to} bytes\n{}\n", terminal.screen_text());
+        }
 
         let reviewed = path.with_extension("screen");
         let bless = std::env::vars().any(|(name, _)| name == "CCMUX_BLESS");
