@@ -5,6 +5,9 @@
 //! have cleared theirs), committed after somebody has looked at them. `CCMUX_BLESS=1` writes the
 //! files anew.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its files has failed")]
+
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +51,7 @@ fn a_program_shows_the_screens_that_were_reviewed() {
             for chunk in bytes[from..to].chunks(CHUNK) {
                 terminal.feed(chunk);
             }
-            text += &format!("=== after {to} bytes\n{}\n", terminal.screen_text());
+            writeln!(text, "=== after {to} bytes\n{}", terminal.screen_text()).unwrap();
         }
 
         let reviewed = path.with_extension("screen");
