@@ -140,6 +140,18 @@ impl<'a> Frame<'a> {
         self.writer.goto(row, 0);
         while column < end {
             column += self.cell(cells, row, column);
+            // The longest part of most rows: characters that look like the one before.
+            let drawn = &cells[column - 1];
+            let alike = cells[column..end].iter().take_while(|cell| is_alike(cell, drawn));
+            let mut count = 0;
+            for cell in alike {
+                self.writer.put(cell.c);
+                count += 1;
+            }
+            if count > 0 {
+                column += count;
+                self.writer.moved_to(row, column);
+            }
         }
         if end < self.columns {
             self.writer.pen.become_pen(Pen::default(), &mut self.writer.out);
@@ -159,9 +171,7 @@ impl<'a> Frame<'a> {
         if !cell.flags.intersects(HALVES) && cell.extra.is_none() {
             self.writer.pen.take_up(cell, &mut self.writer.out);
             self.writer.put(if cell.c == '\t' { ' ' } else { cell.c });
-            let next = column + 1;
-            self.writer.at =
-                if next < self.outer_columns { At::Cell(row, next) } else { At::Wrapping(row) };
+            self.writer.moved_to(row, column + 1);
             return 1;
         }
         let whole = cell.flags.contains(Flags::WIDE_CHAR)
@@ -290,23 +300,49 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A number that differs for rows that look different.
-fn fingerprint(cells: &[Cell]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut lanes = [1u64, 2];
-    for (at, cell) in cells.iter().enumerate() {
-        let shape = u64::from(u32::from(cell.c)) << 32 | u64::from(cell.flags.bits());
-        let colors = u64::from(color_bits(cell.fg)) << 32 | u64::from(color_bits(cell.bg));
-        let lane = &mut lanes[at & 1];
-        *lane = (lane.rotate_left(23) ^ shape).wrapping_mul(FACTOR);
-        *lane = (lane.rotate_left(23) ^ colors).wrapping_mul(FACTOR);
-        if cell.extra.is_some() {
-            *lane ^= extra_bits(cell);
-        }
-    }
-    (lanes[0] ^ lanes[1].rotate_left(32)).wrapping_mul(FACTOR) | 1
+/// Whether a cell needs nothing but its character after `drawn`.
+#[inline]
+fn is_alike(cell: &Cell, drawn: &Cell) -> bool {
+    const ODD: Flags =
+        Flags::WIDE_CHAR.union(Flags::WIDE_CHAR_SPACER).union(Flags::LEADING_WIDE_CHAR_SPACER);
+    cell.fg == drawn.fg
+        && cell.bg == drawn.bg
+        && cell.flags == drawn.flags
+        && !cell.flags.intersects(ODD)
+        && cell.extra.is_none()
+        && drawn.extra.is_none()
+        && cell.c != '\t'
 }
 
+/// A number that differs for rows that look different.
+///
+/// Four sums side by side: each step of one waits for the step before, but not for the others.
+fn fingerprint(cells: &[Cell]) -> u64 {
+    const LANES: usize = 4;
+    let mut lanes = [1u64, 2, 3, 4];
+    let mut blocks = cells.chunks_exact(LANES);
+    for block in &mut blocks {
+        for (lane, cell) in lanes.iter_mut().zip(block) {
+            *lane = mix(*lane, cell);
+        }
+    }
+    let rest = blocks.remainder().iter().fold(0, mix);
+    lanes.iter().fold(rest, |sum, lane| (sum.rotate_left(23) ^ lane).wrapping_mul(SPREAD)) | 1
+}
+
+/// Spreads a change of any bit over the upper bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[inline]
+fn mix(sum: u64, cell: &Cell) -> u64 {
+    let shape = u64::from(u32::from(cell.c)) << 32 | u64::from(cell.flags.bits());
+    let colors = u64::from(color_bits(cell.fg)) << 32 | u64::from(color_bits(cell.bg));
+    let extra = if cell.extra.is_some() { extra_bits(cell) } else { 0 };
+    let look = shape ^ colors.wrapping_mul(SPREAD.rotate_left(32) | 1) ^ extra;
+    (sum.rotate_left(23) ^ look).wrapping_mul(SPREAD)
+}
+
+#[inline]
 fn color_bits(color: Color) -> u32 {
     match color {
         Color::Named(name) => name as u32,
