@@ -51,6 +51,8 @@ pub(crate) struct Screen {
     /// The last printed character: what REP repeats.
     pub(crate) last_printed: Option<char>,
     pub(crate) bell: bool,
+    /// A synchronized update is going on, as of the bytes applied.
+    pub(crate) synchronized: bool,
 }
 
 /// The kitty keyboard flags of one screen.
@@ -124,6 +126,7 @@ impl Screen {
             modify_other_keys: 0,
             last_printed: None,
             bell: false,
+            synchronized: false,
         }
     }
 
@@ -269,6 +272,7 @@ impl Screen {
         self.titles.clear();
         self.keyboards = [Keyboard::default(), Keyboard::default()];
         self.modify_other_keys = 0;
+        self.synchronized = false;
     }
 }
 

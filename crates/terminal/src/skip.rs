@@ -61,9 +61,8 @@ pub(crate) fn pass_over<T: Timeout>(
     parser: &mut Processor<T>,
 ) {
     // Whatever came before the last reset of the pen does not matter to the pen.
-    let is_reset = |at: usize| {
-        skipped[at..].starts_with(b"\x1b[m") || skipped[at..].starts_with(b"\x1b[0m")
-    };
+    let is_reset =
+        |at: usize| skipped[at..].starts_with(b"\x1b[m") || skipped[at..].starts_with(b"\x1b[0m");
     let mut from = skipped.len();
     for at in memrchr_iter(0x1b, skipped) {
         from = at;
@@ -154,5 +153,14 @@ mod tests {
         let cut = cut(&lines, 10, 5);
 
         assert_eq!(memchr_iter(b'\n', &lines[cut..]).count(), 15);
+    }
+
+    #[test]
+    fn a_string_that_a_colour_ends_is_not_passed_over() {
+        let mut terminal = Terminal::new(size(2, 2), 0);
+
+        terminal.feed(b"\x1b]2;t\x1b[0m\r\n\r\n\t\r\na\r\nb\r\nc\r\n");
+
+        assert_eq!(terminal.title(), "t");
     }
 }

@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn every_query_is_answered_exactly_once() {
         let version = format!("\x1bP>|ccmux({})\x1b\\", env!("CARGO_PKG_VERSION"));
-        let cases: [(&[u8], &str); 33] = [
+        let cases: [(&[u8], &str); 34] = [
             (b"\x1b[c", "\x1b[?6c"),
             (b"\x1b[0c", "\x1b[?6c"),
             (b"\x1bZ", "\x1b[?6c"),
@@ -425,6 +425,7 @@ mod tests {
             (b"\x1b[?2004$p", "\x1b[?2004;2$y"),
             (b"\x1b[?2004h\x1b[?2004$p", "\x1b[?2004;1$y"),
             (b"\x1b[?2026$p", "\x1b[?2026;2$y"),
+            (b"\x1b[?2026h\x1b[?2026$p", "\x1b[?2026;1$y"),
             (b"\x1b[?9999$p", "\x1b[?9999;0$y"),
             (b"\x1b[4$p", "\x1b[4;2$y"),
             (b"\x1b]11;?\x07", "\x1b]11;rgb:0000/0000/0000\x07"),
