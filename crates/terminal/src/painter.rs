@@ -429,12 +429,16 @@ mod tests {
     }
 
     /// What a frame does not carry over: what REP repeats, saved keyboard flags, tab stops.
-    fn is_carried_over(step: &Step) -> bool {
-        let Step::Feed(bytes) = step else { return false };
-        let text = String::from_utf8_lossy(bytes);
-        let lost = ["u", "b", "t", "\t", "I", "Z", "W"];
-        let is_lost = text.contains('\x1b') && lost.iter().any(|last| text.ends_with(last));
-        !is_lost && !bytes.contains(&b'\t')
+    /// `inside` says that the step continues a sequence.
+    fn is_carried_over(bytes: &[u8], inside: bool) -> bool {
+        let is_lost = |byte: &u8| b"ubtIZW".contains(byte);
+        let ends_sequence = if inside {
+            bytes.iter().any(is_lost)
+        } else {
+            bytes.contains(&0x1b) && bytes.last().is_some_and(is_lost)
+        };
+        // ENQ is taken out of the stream, and may have stood between the halves of a character.
+        !ends_sequence && !bytes.contains(&b'\t') && !bytes.contains(&0x05)
     }
 
     proptest! {
@@ -463,8 +467,11 @@ mod tests {
             // A control inside an unfinished sequence is passed at once, and drawn when the sequence
             // is complete: CAN completes it.
             let end = Step::Feed(vec![0x18]);
-            for step in more.iter().filter(|step| is_carried_over(step)).chain([&end]) {
+            for step in more.iter().chain([&end]) {
                 let Step::Feed(bytes) = step else { continue };
+                if !is_carried_over(bytes, pane.unfinished() > 0) {
+                    continue;
+                }
                 pane.feed(bytes);
                 fed.extend_from_slice(bytes);
                 client.pass(&mut pane, bytes, &fed);
