@@ -34,7 +34,7 @@ const SKIP: usize = 5;
 const FILL: usize = 8;
 
 /// Modes that a sequence switches, and that neither move the cursor nor clear anything.
-pub(crate) const MODES: [(TermMode, &[u8], &[u8]); 15] = [
+const MODES: [(TermMode, &[u8], &[u8]); 15] = [
     (TermMode::SHOW_CURSOR, b"\x1b[?25h", b"\x1b[?25l"),
     (TermMode::APP_CURSOR, b"\x1b[?1h", b"\x1b[?1l"),
     (TermMode::APP_KEYPAD, b"\x1b=", b"\x1b>"),

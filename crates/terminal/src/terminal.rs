@@ -24,7 +24,7 @@ use alacritty_terminal::vte::ansi::{Processor, Timeout};
 use crate::actions::Nobody;
 use crate::modes::Modes;
 use crate::request::{self, Request};
-use crate::scan::{Scanner, Token};
+use crate::scan::{Scanner, Token, query};
 use crate::screen::{Extent, Screen, row_index};
 use crate::{readout, skip, snapshot};
 
@@ -283,7 +283,7 @@ impl Terminal {
                     if after_open || !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
-                        if !truncated && request::is_query(bytes, kind) {
+                        if !truncated && query(bytes, kind) {
                             request = Request::of(bytes, kind);
                             *urgent = true;
                         }
