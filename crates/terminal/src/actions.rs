@@ -55,7 +55,6 @@ impl Handler for Screen {
         set_mode(mode: Mode);
         unset_mode(mode: Mode);
         report_mode(mode: Mode);
-        report_private_mode(mode: PrivateMode);
         set_keypad_application_mode();
         unset_keypad_application_mode();
         configure_charset(index: CharsetIndex, charset: StandardCharset);
@@ -177,6 +176,7 @@ impl Handler for Screen {
                 }
             }
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
+            PrivateMode::Named(NamedPrivateMode::SyncUpdate) => self.synchronized = true,
             PrivateMode::Named(_) | PrivateMode::Unknown(_) => self.term.set_private_mode(mode),
         }
     }
@@ -189,7 +189,17 @@ impl Handler for Screen {
                 }
             }
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
+            PrivateMode::Named(NamedPrivateMode::SyncUpdate) => self.synchronized = false,
             PrivateMode::Named(_) | PrivateMode::Unknown(_) => self.term.unset_private_mode(mode),
+        }
+    }
+
+    fn report_private_mode(&mut self, mode: PrivateMode) {
+        // The emulator leaves synchronized updates to its parser, and always says no.
+        if mode == PrivateMode::Named(NamedPrivateMode::SyncUpdate) && self.synchronized {
+            self.answer(b"\x1b[?2026;1$y");
+        } else {
+            self.term.report_private_mode(mode);
         }
     }
 

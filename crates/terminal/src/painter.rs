@@ -140,6 +140,18 @@ impl<'a> Frame<'a> {
         self.writer.goto(row, 0);
         while column < end {
             column += self.cell(cells, row, column);
+            // The longest part of most rows: characters that look like the one before.
+            let drawn = &cells[column - 1];
+            let alike = cells[column..end].iter().take_while(|cell| is_alike(cell, drawn));
+            let mut count = 0;
+            for cell in alike {
+                self.writer.put(cell.c);
+                count += 1;
+            }
+            if count > 0 {
+                column += count;
+                self.writer.moved_to(row, column);
+            }
         }
         if end < self.columns {
             self.writer.pen.become_pen(Pen::default(), &mut self.writer.out);
@@ -159,9 +171,7 @@ impl<'a> Frame<'a> {
         if !cell.flags.intersects(HALVES) && cell.extra.is_none() {
             self.writer.pen.take_up(cell, &mut self.writer.out);
             self.writer.put(if cell.c == '\t' { ' ' } else { cell.c });
-            let next = column + 1;
-            self.writer.at =
-                if next < self.outer_columns { At::Cell(row, next) } else { At::Wrapping(row) };
+            self.writer.moved_to(row, column + 1);
             return 1;
         }
         let whole = cell.flags.contains(Flags::WIDE_CHAR)
@@ -290,23 +300,49 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A number that differs for rows that look different.
-fn fingerprint(cells: &[Cell]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut lanes = [1u64, 2];
-    for (at, cell) in cells.iter().enumerate() {
-        let shape = u64::from(u32::from(cell.c)) << 32 | u64::from(cell.flags.bits());
-        let colors = u64::from(color_bits(cell.fg)) << 32 | u64::from(color_bits(cell.bg));
-        let lane = &mut lanes[at & 1];
-        *lane = (lane.rotate_left(23) ^ shape).wrapping_mul(FACTOR);
-        *lane = (lane.rotate_left(23) ^ colors).wrapping_mul(FACTOR);
-        if cell.extra.is_some() {
-            *lane ^= extra_bits(cell);
-        }
-    }
-    (lanes[0] ^ lanes[1].rotate_left(32)).wrapping_mul(FACTOR) | 1
+/// Whether a cell needs nothing but its character after `drawn`.
+#[inline]
+fn is_alike(cell: &Cell, drawn: &Cell) -> bool {
+    const ODD: Flags =
+        Flags::WIDE_CHAR.union(Flags::WIDE_CHAR_SPACER).union(Flags::LEADING_WIDE_CHAR_SPACER);
+    cell.fg == drawn.fg
+        && cell.bg == drawn.bg
+        && cell.flags == drawn.flags
+        && !cell.flags.intersects(ODD)
+        && cell.extra.is_none()
+        && drawn.extra.is_none()
+        && cell.c != '\t'
 }
 
+/// A number that differs for rows that look different.
+///
+/// Four sums side by side: each step of one waits for the step before, but not for the others.
+fn fingerprint(cells: &[Cell]) -> u64 {
+    const LANES: usize = 4;
+    let mut lanes = [1u64, 2, 3, 4];
+    let mut blocks = cells.chunks_exact(LANES);
+    for block in &mut blocks {
+        for (lane, cell) in lanes.iter_mut().zip(block) {
+            *lane = mix(*lane, cell);
+        }
+    }
+    let rest = blocks.remainder().iter().fold(0, mix);
+    lanes.iter().fold(rest, |sum, lane| (sum.rotate_left(23) ^ lane).wrapping_mul(SPREAD)) | 1
+}
+
+/// Spreads a change of any bit over the upper bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[inline]
+fn mix(sum: u64, cell: &Cell) -> u64 {
+    let shape = u64::from(u32::from(cell.c)) << 32 | u64::from(cell.flags.bits());
+    let colors = u64::from(color_bits(cell.fg)) << 32 | u64::from(color_bits(cell.bg));
+    let extra = if cell.extra.is_some() { extra_bits(cell) } else { 0 };
+    let look = shape ^ colors.wrapping_mul(SPREAD.rotate_left(32) | 1) ^ extra;
+    (sum.rotate_left(23) ^ look).wrapping_mul(SPREAD)
+}
+
+#[inline]
 fn color_bits(color: Color) -> u32 {
     match color {
         Color::Named(name) => name as u32,
@@ -323,4 +359,195 @@ fn extra_bits(cell: &Cell) -> u64 {
     cell.underline_color().map(color_bits).hash(&mut hasher);
     cell.hyperlink().hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
+    use crate::{Filter, Passed, outer};
+
+    /// A client: its terminal, its painter, its filter.
+    struct Client {
+        outer: Terminal,
+        painter: Painter,
+        filter: Filter,
+    }
+
+    impl Client {
+        fn new(size: model::Size) -> Self {
+            let mut outer = Terminal::new(size, 0);
+            outer.feed(&outer::enter());
+            Self { outer, painter: Painter::new(), filter: Filter::new() }
+        }
+
+        fn paint(&mut self, pane: &mut Terminal, fed: &[u8]) {
+            let frame = self.painter.frame(pane, self.outer.size());
+            self.outer.feed(&frame);
+            self.filter = Filter::new();
+            let mut rest = Vec::new();
+            let unfinished = &fed[fed.len() - pane.unfinished()..];
+            assert_eq!(self.filter.pass(unfinished, &mut rest), Passed::All);
+            self.outer.feed(&rest);
+        }
+
+        fn pass(&mut self, pane: &mut Terminal, bytes: &[u8], fed: &[u8]) {
+            let mut passed = Vec::new();
+            if self.filter.pass(bytes, &mut passed) == Passed::All {
+                self.outer.feed(&passed);
+            } else {
+                self.painter.forget();
+                self.paint(pane, fed);
+            }
+        }
+    }
+
+    /// Compares what an attached user can see, or notice when the program goes on.
+    fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
+        let mut wanted = state(pane);
+        let mut shown = state(&mut client.outer);
+        for state in [&mut wanted, &mut shown] {
+            state.main = None;
+            state.mode.remove(TermMode::ALT_SCREEN | TermMode::URGENCY_HINTS);
+            state.keyboards = Default::default();
+            state.titles = Default::default();
+            state.palette.clear();
+            state.tabs.clear();
+            state.synchronized = false;
+            state.repeats = None;
+            let GridState { rows, .. } = &mut state.active;
+            for look in rows.iter_mut().flatten() {
+                look.flags.remove(Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER);
+                if look.c == '\t' {
+                    look.c = ' ';
+                }
+            }
+        }
+        assert_same(&wanted, &shown, about);
+    }
+
+    /// What a frame does not carry over: what REP repeats, saved keyboard flags, tab stops.
+    /// `inside` says that the step continues a sequence.
+    fn is_carried_over(bytes: &[u8], inside: bool) -> bool {
+        let is_lost = |byte: &u8| b"ubtIZW".contains(byte);
+        let ends_sequence = if inside {
+            bytes.iter().any(is_lost)
+        } else {
+            bytes.contains(&0x1b) && bytes.last().is_some_and(is_lost)
+        };
+        // ENQ is taken out of the stream, and may have stood between the halves of a character.
+        !ends_sequence && !bytes.contains(&b'\t') && !bytes.contains(&0x05)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_frame_shows_the_screen_and_the_program_can_go_on(
+            (cols, rows) in (2u16..24, 2u16..10),
+            before in steps(40),
+            more in steps(12),
+        ) {
+            let mut pane = Terminal::new(size(cols, rows), 0);
+            run(&mut pane, &before);
+            // Remains that cannot be drawn look like blanks; a snapshot clears them away.
+            drop(pane.snapshot());
+            let mut fed: Vec<u8> = before.iter().flat_map(|step| match step {
+                Step::Feed(bytes) => bytes.clone(),
+                Step::Resize(..) => Vec::new(),
+            }).collect();
+            let mut client = Client::new(pane.size());
+
+            client.paint(&mut pane, &fed);
+            if pane.unfinished() == 0 {
+                assert_shows(&mut client, &mut pane, "first frame");
+            }
+            // A control inside an unfinished sequence is passed at once, and drawn when the sequence
+            // is complete: CAN completes it.
+            let end = Step::Feed(vec![0x18]);
+            for step in more.iter().chain([&end]) {
+                let Step::Feed(bytes) = step else { continue };
+                if !is_carried_over(bytes, pane.unfinished() > 0) {
+                    continue;
+                }
+                pane.feed(bytes);
+                fed.extend_from_slice(bytes);
+                client.pass(&mut pane, bytes, &fed);
+            }
+            drop(pane.snapshot());
+            drop(client.outer.snapshot());
+            assert_shows(&mut client, &mut pane, &format!("after {more:?}"));
+        }
+
+        #[test]
+        fn a_second_frame_draws_only_what_changed_and_shows_it_all(
+            (cols, rows) in (2u16..24, 2u16..10),
+            before in steps(30),
+            more in steps(10),
+        ) {
+            let mut pane = Terminal::new(size(cols, rows), 0);
+            run(&mut pane, &before);
+            let mut client = Client::new(pane.size());
+            let frame = client.painter.frame(&mut pane, client.outer.size());
+            client.outer.feed(&frame);
+            run(&mut pane, &more);
+            drop(pane.snapshot());
+            if pane.size() != client.outer.size() {
+                client.outer.resize(pane.size());
+            }
+
+            let frame = client.painter.frame(&mut pane, client.outer.size());
+
+            client.outer.feed(&frame);
+            assert_shows(&mut client, &mut pane, "second frame");
+        }
+
+        #[test]
+        fn an_outer_terminal_of_any_size_shows_the_upper_left_corner(
+            before in steps(30),
+            (cols, rows) in (2u16..30, 2u16..14),
+        ) {
+            let mut pane = Terminal::new(size(16, 6), 0);
+            run(&mut pane, &before);
+            drop(pane.snapshot());
+            let mut outer = Terminal::new(size(cols, rows), 0);
+            outer.feed(&outer::enter());
+
+            outer.feed(&Painter::new().frame(&mut pane, size(cols, rows)));
+
+            let pane_state = state(&mut pane).active;
+            let outer_state = state(&mut outer).active;
+            for (row, cells) in outer_state.rows.iter().enumerate() {
+                for (column, cell) in cells.iter().enumerate() {
+                    match pane_state.rows.get(row).and_then(|cells| cells.get(column)) {
+                        None => prop_assert_eq!(cell.c, '·'),
+                        // A wide character at the edge is cut in half.
+                        Some(wanted) if wanted.flags.contains(Flags::WIDE_CHAR)
+                            && column + 1 == cells.len() => prop_assert_eq!(cell.c, ' '),
+                        Some(wanted) => {
+                            let c = if wanted.c == '\t' { ' ' } else { wanted.c };
+                            prop_assert_eq!(cell.c, c);
+                            prop_assert_eq!(cell.colors, wanted.colors);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_drawn_when_nothing_changed() {
+        let mut pane = Terminal::new(size(80, 24), 0);
+        pane.feed(b"hello\r\nworld");
+        let mut painter = Painter::new();
+        let first = painter.frame(&mut pane, size(80, 24));
+
+        let second = painter.frame(&mut pane, size(80, 24));
+
+        assert!(first.windows(5).any(|part| part == b"hello"));
+        assert!(!second.windows(5).any(|part| part == b"hello" || part == b"world"));
+        assert!(second.starts_with(b"\x1b[?2026h") && second.ends_with(b"\x1b[?2026l"));
+    }
 }

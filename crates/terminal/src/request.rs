@@ -2,7 +2,7 @@
 
 use crate::answers;
 use crate::pen::Pen;
-use crate::scan::{Kind, csi, query};
+use crate::scan::{Kind, csi};
 use crate::screen::{Screen, row_index};
 use crate::snapshot::style_number;
 
@@ -17,11 +17,6 @@ pub(crate) enum Request {
     Setting(Vec<u8>),
     /// XTGETTCAP, with the names in hexadecimal.
     Capability(Vec<u8>),
-}
-
-/// Whether a sequence asks for an answer, from the emulator or from here.
-pub(crate) fn is_query(bytes: &[u8], kind: Kind) -> bool {
-    query(bytes, kind)
 }
 
 /// Follows the one mode that the emulator does not keep.

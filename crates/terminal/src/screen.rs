@@ -23,6 +23,8 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
 };
 
+use crate::repair::repair;
+
 /// How many keyboard states one screen can save. The protocol asks for a limit and names none.
 const KEYBOARD_DEPTH: usize = 32;
 /// How many titles can be saved; xterm keeps ten.
@@ -49,6 +51,8 @@ pub(crate) struct Screen {
     /// The last printed character: what REP repeats.
     pub(crate) last_printed: Option<char>,
     pub(crate) bell: bool,
+    /// A synchronized update is going on, as of the bytes applied.
+    pub(crate) synchronized: bool,
 }
 
 /// The kitty keyboard flags of one screen.
@@ -122,6 +126,7 @@ impl Screen {
             modify_other_keys: 0,
             last_printed: None,
             bell: false,
+            synchronized: false,
         }
     }
 
@@ -267,6 +272,7 @@ impl Screen {
         self.titles.clear();
         self.keyboards = [Keyboard::default(), Keyboard::default()];
         self.modify_other_keys = 0;
+        self.synchronized = false;
     }
 }
 
@@ -318,6 +324,8 @@ fn clean_title(title: &str) -> String {
 
 /// Brings a grid that was just resized back to what only a fresh one guarantees.
 fn tidy(grid: &mut Grid<Cell>) {
+    // Half of a wide character in the last column would take its neighbour with it when overwritten.
+    repair(grid);
     // Growing keeps a thousand spare rows: megabytes, for the next time.
     grid.truncate();
 

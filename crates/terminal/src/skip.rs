@@ -7,7 +7,7 @@
 
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::vte::ansi::{Attr, Handler, Processor, Timeout};
-use memchr::{memchr_iter, memmem, memrchr_iter};
+use memchr::{memchr_iter, memrchr_iter};
 
 use crate::screen::{Screen, line_at};
 
@@ -42,10 +42,16 @@ pub(crate) fn cut(plain: &[u8], rows: usize, history: usize) -> usize {
     if prints { end + 1 } else { 0 }
 }
 
-/// Whether a line ends in text that certainly prints something.
+/// Whether a line certainly prints something.
 fn has_visible_text(line: &[u8]) -> bool {
-    let text = line.strip_suffix(b"\r").unwrap_or(line);
-    !text.contains(&0x1b) && text.iter().any(u8::is_ascii_graphic)
+    let mut parts = line.split(|&byte| byte == 0x1b);
+    let is_visible = |text: &[u8]| text.iter().any(u8::is_ascii_graphic);
+    // Every sequence in a plain run has ended where the first `m` is.
+    let after = |part: &[u8]| match part.iter().position(|&byte| byte == b'm') {
+        Some(end) => is_visible(&part[end + 1..]),
+        None => false,
+    };
+    parts.next().is_some_and(is_visible) || parts.any(after)
 }
 
 /// Leaves the screen as drawing `skipped` would, as far as that still matters.
@@ -55,11 +61,16 @@ pub(crate) fn pass_over<T: Timeout>(
     parser: &mut Processor<T>,
 ) {
     // Whatever came before the last reset of the pen does not matter to the pen.
-    let reset = memmem::rfind(skipped, b"\x1b[m").max(memmem::rfind(skipped, b"\x1b[0m"));
-    let pens = match (reset, memchr::memchr(0x1b, skipped)) {
-        (Some(at), _) | (None, Some(at)) => &skipped[at..],
-        (None, None) => &[],
-    };
+    let is_reset =
+        |at: usize| skipped[at..].starts_with(b"\x1b[m") || skipped[at..].starts_with(b"\x1b[0m");
+    let mut from = skipped.len();
+    for at in memrchr_iter(0x1b, skipped) {
+        from = at;
+        if is_reset(at) {
+            break;
+        }
+    }
+    let pens = &skipped[from..];
     parser.advance(&mut PenOnly(screen), pens);
 
     let bottom = screen.rows() - 1;
@@ -142,5 +153,14 @@ mod tests {
         let cut = cut(&lines, 10, 5);
 
         assert_eq!(memchr_iter(b'\n', &lines[cut..]).count(), 15);
+    }
+
+    #[test]
+    fn a_string_that_a_colour_ends_is_not_passed_over() {
+        let mut terminal = Terminal::new(size(2, 2), 0);
+
+        terminal.feed(b"\x1b]2;t\x1b[0m\r\n\r\n\t\r\na\r\nb\r\nc\r\n");
+
+        assert_eq!(terminal.title(), "t");
     }
 }

@@ -34,7 +34,7 @@ const SKIP: usize = 5;
 const FILL: usize = 8;
 
 /// Modes that a sequence switches, and that neither move the cursor nor clear anything.
-pub(crate) const MODES: [(TermMode, &[u8], &[u8]); 15] = [
+const MODES: [(TermMode, &[u8], &[u8]); 15] = [
     (TermMode::SHOW_CURSOR, b"\x1b[?25h", b"\x1b[?25l"),
     (TermMode::APP_CURSOR, b"\x1b[?1h", b"\x1b[?1l"),
     (TermMode::APP_KEYPAD, b"\x1b=", b"\x1b>"),
@@ -512,5 +512,47 @@ mod tests {
         ) {
             check(cols, rows, &recut(&before, length), &more);
         }
+    }
+
+    /// Found by the property above, and shrunk by it.
+    fn check_bytes(cols: u16, rows: u16, before: &[u8], more: &[u8]) {
+        check(cols, rows, &[Step::Feed(before.to_vec())], &[Step::Feed(more.to_vec())]);
+    }
+
+    #[test]
+    fn a_full_row_that_does_not_wrap_is_not_joined_to_the_next() {
+        check_bytes(2, 2, b"\x1b#8", b"");
+    }
+
+    #[test]
+    fn a_pending_wrap_does_not_take_the_spacer_of_the_row_above() {
+        check_bytes(2, 2, "00AA0A0ａ".as_bytes(), b"x");
+    }
+
+    #[test]
+    fn a_region_below_the_screen_is_none() {
+        check_bytes(2, 2, b"\x1b[?6h\x1b[200;300r\x1b[A", b"x");
+    }
+
+    #[test]
+    fn keyboard_flags_of_the_screen_that_is_not_shown_are_kept() {
+        check_bytes(2, 2, b"\x1b[?1049h\x1b[>1u\x1b[?1049l0A", b"\x1b[?1049h\x1b[?u");
+    }
+
+    #[test]
+    fn a_broken_character_before_an_unfinished_piece_is_drawn() {
+        check_bytes(2, 2, b"\xc2\xc2", b"A");
+        check_bytes(2, 3, b"\xc2\x1b[1\n2", b"\x1b[@");
+    }
+
+    #[test]
+    fn a_string_ended_by_an_unfinished_sequence_has_its_effect() {
+        check_bytes(2, 2, b"\x1b]2;t\x1b[1\n2", b"\x1b[@");
+    }
+
+    #[test]
+    fn the_last_row_can_wrap() {
+        check_bytes(6, 3, b"\x1b[3;1Habcdef\x1b[1;2r\x1b[3;6Hfg", b"\x1b[rx");
+        check_bytes(6, 2, "ab\r\nabcde日\x1bM\x1bM\x1b[2;3H".as_bytes(), b"x");
     }
 }

@@ -24,7 +24,7 @@ use alacritty_terminal::vte::ansi::{Processor, Timeout};
 use crate::actions::Nobody;
 use crate::modes::Modes;
 use crate::request::{self, Request};
-use crate::scan::{Scanner, Token};
+use crate::scan::{Scanner, Token, query};
 use crate::screen::{Extent, Screen, row_index};
 use crate::{readout, skip, snapshot};
 
@@ -283,7 +283,7 @@ impl Terminal {
                     if after_open || !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
-                        if !truncated && request::is_query(bytes, kind) {
+                        if !truncated && query(bytes, kind) {
                             request = Request::of(bytes, kind);
                             *urgent = true;
                         }
@@ -393,4 +393,170 @@ fn extent(size: model::Size) -> Extent {
 /// A column or row as the outside knows it; screens are never larger.
 fn small(value: usize) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::size;
+
+    fn answers(output: &[u8]) -> String {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        terminal.feed(output);
+        String::from_utf8(terminal.take_answers()).unwrap()
+    }
+
+    #[test]
+    fn every_query_is_answered_exactly_once() {
+        let version = format!("\x1bP>|ccmux({})\x1b\\", env!("CARGO_PKG_VERSION"));
+        let cases: [(&[u8], &str); 34] = [
+            (b"\x1b[c", "\x1b[?6c"),
+            (b"\x1b[0c", "\x1b[?6c"),
+            (b"\x1bZ", "\x1b[?6c"),
+            (b"\x1b[>c", "\x1b[>0;2600;1c"),
+            (b"\x1b[=c", "\x1bP!|00000000\x1b\\"),
+            (b"\x1b[5n", "\x1b[0n"),
+            (b"ab\r\ncde\x1b[6n", "\x1b[2;4R"),
+            (b"ab\r\ncde\x1b[?6n", "\x1b[?2;4;1R"),
+            (b"\x1b[>q", &version),
+            (b"\x1b[>0q", &version),
+            (b"\x1b[?u", "\x1b[?0u"),
+            (b"\x1b[=5u\x1b[>1u\x1b[<u\x1b[?u", "\x1b[?5u"),
+            (b"\x1b[?2004$p", "\x1b[?2004;2$y"),
+            (b"\x1b[?2004h\x1b[?2004$p", "\x1b[?2004;1$y"),
+            (b"\x1b[?2026$p", "\x1b[?2026;2$y"),
+            (b"\x1b[?2026h\x1b[?2026$p", "\x1b[?2026;1$y"),
+            (b"\x1b[?9999$p", "\x1b[?9999;0$y"),
+            (b"\x1b[4$p", "\x1b[4;2$y"),
+            (b"\x1b]11;?\x07", "\x1b]11;rgb:0000/0000/0000\x07"),
+            (b"\x1b]10;?\x1b\\", "\x1b]10;rgb:e5e5/e5e5/e5e5\x1b\\"),
+            (b"\x1b]12;?\x07", "\x1b]12;rgb:e5e5/e5e5/e5e5\x07"),
+            (b"\x1b]4;1;?\x07", "\x1b]4;1;rgb:cdcd/3131/3131\x07"),
+            (b"\x1b]4;1;#010203\x07\x1b]4;1;?\x07", "\x1b]4;1;rgb:0101/0202/0303\x07"),
+            (
+                b"\x1b]4;16;?;231;?\x07",
+                concat!("\x1b]4;16;rgb:0000/0000/0000\x07", "\x1b]4;231;rgb:ffff/ffff/ffff\x07",),
+            ),
+            (b"\x1b[14t", "\x1b[4;480;800t"),
+            (b"\x1b[18t", "\x1b[8;24;80t"),
+            (b"\x1b[1;31m\x1bP$qm\x1b\\", "\x1bP1$r0;1;31m\x1b\\"),
+            (b"\x1bP$qm\x1b\\", "\x1bP1$r0m\x1b\\"),
+            (b"\x1b[3;9r\x1bP$qr\x1b\\", "\x1bP1$r3;9r\x1b\\"),
+            (b"\x1b[5 q\x1bP$q q\x1b\\", "\x1bP1$r5 q\x1b\\"),
+            (b"\x1bP$qx\x1b\\", "\x1bP0$r\x1b\\"),
+            (b"\x1bP+q544e;636f\x1b\\", "\x1bP0+r544e;636f\x1b\\"),
+            (b"\x1b]52;c;?\x07", ""),
+            (b"\x1b]52;c;YQ==\x07", ""),
+        ];
+        for (output, answer) in cases {
+            assert_eq!(answers(output), answer, "{}", output.escape_ascii());
+            let mut terminal = Terminal::new(size(80, 24), 0);
+            for byte in output {
+                terminal.feed(&[*byte]);
+            }
+            assert_eq!(terminal.take_answers(), answer.as_bytes(), "byte by byte");
+            assert!(terminal.take_answers().is_empty());
+        }
+    }
+
+    #[test]
+    fn text_waits_until_somebody_looks() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+
+        terminal.feed(b"hello");
+
+        assert_eq!(terminal.pending(), 5);
+        assert_eq!(terminal.screen_text(), "hello");
+        assert_eq!(terminal.pending(), 0);
+    }
+
+    #[test]
+    fn an_unfinished_sequence_or_character_stays_outside() {
+        let cases: [(&[u8], usize); 6] = [
+            (b"a\x1b[3", 3),
+            (b"a\x1b]2;title", 9),
+            (b"a\xe6\x97", 2),
+            (b"a\x1b]2;t\x1b", 6),
+            (b"a\x1b[1\n", 4),
+            (b"a", 0),
+        ];
+        for (output, unfinished) in cases {
+            let mut terminal = Terminal::new(size(80, 24), 0);
+            terminal.feed(output);
+            assert_eq!(terminal.unfinished(), unfinished, "{}", output.escape_ascii());
+            assert_eq!(terminal.screen_text(), "a");
+            assert_eq!(terminal.pending(), unfinished);
+            assert_eq!(terminal.title(), "");
+        }
+    }
+
+    #[test]
+    fn a_sequence_without_end_costs_no_memory_and_ends_like_any_other() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        terminal.feed(b"a\x1b]2;");
+        for _ in 0..100 {
+            terminal.feed(&[b'x'; 64 * 1024]);
+            assert!(terminal.pending() <= PENDING + 64 * 1024);
+        }
+
+        terminal.feed(b"\x07b");
+
+        assert_eq!(terminal.unfinished(), 0);
+        assert_eq!(terminal.screen_text(), "ab");
+        assert_eq!(terminal.title(), "");
+    }
+
+    #[test]
+    fn a_synchronized_update_is_seen_and_holds_nothing_back() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        terminal.feed(b"\x1b[?2026hinside");
+        assert!(terminal.in_synchronized_update());
+        assert_eq!(terminal.screen_text(), "inside");
+
+        terminal.feed(b"\x1b[?2026l");
+
+        assert!(!terminal.in_synchronized_update());
+    }
+
+    #[test]
+    fn the_title_has_no_control_characters() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+
+        terminal.feed("\x1b]2; a\u{9b}b;c\u{7f} \x07".as_bytes());
+
+        assert_eq!(terminal.title(), "ab;c");
+    }
+
+    #[test]
+    fn the_bell_is_reported_once() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        terminal.feed(b"\x07\x07");
+
+        assert!(terminal.take_bell());
+        assert!(!terminal.take_bell());
+    }
+
+    #[test]
+    fn lines_beyond_the_screen_are_kept_when_asked_for() {
+        let mut terminal = Terminal::new(size(10, 2), 3);
+
+        terminal.feed(b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n\r\n");
+
+        assert_eq!(terminal.history_len(), 3);
+        assert_eq!(terminal.text(100), "4\n5\n6");
+        assert_eq!(terminal.text(3), "6");
+        assert_eq!(terminal.screen_text(), "");
+    }
+
+    #[test]
+    fn a_typical_screen_has_a_small_snapshot() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        for line in 0..40 {
+            terminal.feed(format!("\x1b[32mfile{line}\x1b[m\tsome words about it\r\n").as_bytes());
+        }
+
+        let length = terminal.snapshot().len();
+
+        assert!(length < 1500, "{length} bytes");
+    }
 }

@@ -180,10 +180,8 @@ fn csi() -> impl Strategy<Value = Vec<u8>> {
         6 => (0u16..14, 0u16..14).prop_map(|(a, b)| format!("{a};{b}")),
         1 => (0u16..70).prop_map(|n| n.to_string()),
     ];
-    (params, proptest::sample::select(finals)).prop_map(|(params, last)| {
-        // Thousands of repetitions only cost time.
-        format!("\x1b[{params}{last}").into_bytes()
-    })
+    (params, proptest::sample::select(finals))
+        .prop_map(|(params, last)| format!("\x1b[{params}{last}").into_bytes())
 }
 
 fn sgr() -> impl Strategy<Value = Vec<u8>> {

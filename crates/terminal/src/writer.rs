@@ -85,11 +85,13 @@ impl Writer {
             self.put(mark);
         }
         let width = if cell.flags.contains(Flags::WIDE_CHAR) { 2 } else { 1 };
-        self.at = if column + width < self.columns {
-            At::Cell(row, column + width)
-        } else {
-            At::Wrapping(row)
-        };
+        self.moved_to(row, column + width);
+    }
+
+    /// Printing has moved the cursor to this column, or up to the edge.
+    #[inline]
+    pub(crate) fn moved_to(&mut self, row: usize, column: usize) {
+        self.at = if column < self.columns { At::Cell(row, column) } else { At::Wrapping(row) };
     }
 
     /// Prints a character; where the cursor is then is for the caller to say.

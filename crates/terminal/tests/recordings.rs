@@ -1,0 +1,144 @@
+//! Real programs, recorded: what they leave on the screen, and whether a copy can go on from any
+//! point of the recording.
+//!
+//! `*.screen` has the screens after each quarter of `*.bytes` at 80x24 (at the end, most programs
+//! have cleared theirs), committed after somebody has looked at them. `CCMUX_BLESS=1` writes the
+//! files anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its files has failed")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use terminal::{Filter, Modes, Painter, Passed, Terminal, outer};
+
+/// In how many parts a recording is looked at.
+const PARTS: usize = 16;
+/// What one read of a terminal brings; larger pieces would hide how sequences are cut.
+const CHUNK: usize = 1000;
+
+fn recordings() -> Vec<(PathBuf, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut found: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "bytes"))
+        .map(|path| (path.clone(), fs::read(&path).unwrap()))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+fn size() -> model::Size {
+    model::Size::new(80, 24).unwrap()
+}
+
+/// What can be asked of a terminal, in one value.
+fn state(terminal: &mut Terminal) -> (String, String, terminal::Cursor, Modes) {
+    (terminal.screen_text(), terminal.title(), terminal.cursor(), terminal.modes())
+}
+
+#[test]
+fn a_program_shows_the_screens_that_were_reviewed() {
+    for (path, bytes) in recordings() {
+        let mut terminal = Terminal::new(size(), 0);
+        let mut text = String::new();
+
+        for quarter in 0..4 {
+            let (from, to) = (bytes.len() * quarter / 4, bytes.len() * (quarter + 1) / 4);
+            for chunk in bytes[from..to].chunks(CHUNK) {
+                terminal.feed(chunk);
+            }
+            writeln!(text, "=== after {to} bytes\n{}", terminal.screen_text()).unwrap();
+        }
+
+        let reviewed = path.with_extension("screen");
+        let bless = std::env::vars().any(|(name, _)| name == "CCMUX_BLESS");
+        if bless {
+            let mut file = fs::File::create(&reviewed).unwrap();
+            std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        }
+        assert_eq!(text, fs::read_to_string(&reviewed).unwrap(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_copy_made_anywhere_in_a_recording_goes_on_like_the_original() {
+    for (path, bytes) in recordings() {
+        let mut whole = Terminal::new(size(), 0);
+        whole.feed(&bytes);
+        for part in 0..=PARTS {
+            let (before, after) = bytes.split_at(bytes.len() * part / PARTS);
+            let about = format!("{} at {}", path.display(), before.len());
+            let mut original = Terminal::new(size(), 0);
+            original.feed(before);
+
+            let snapshot = original.snapshot();
+            let mut copy = Terminal::new(size(), 0);
+            copy.feed(&snapshot);
+
+            assert_eq!(state(&mut copy), state(&mut original), "{about}");
+            assert_eq!(copy.snapshot(), original.snapshot(), "{about}");
+            copy.feed(&before[before.len() - original.unfinished()..]);
+            copy.feed(after);
+            assert_eq!(state(&mut copy), state(&mut whole), "{about}, then the rest");
+            assert_eq!(copy.snapshot(), whole.snapshot(), "{about}, then the rest");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_attaches_anywhere_in_a_recording_sees_the_screen() {
+    for (path, bytes) in recordings() {
+        for part in 0..PARTS {
+            let start = bytes.len() * part / PARTS;
+            let about = format!("{} from {start}", path.display());
+            let mut pane = Terminal::new(size(), 0);
+            pane.feed(&bytes[..start]);
+            let mut client = Terminal::new(size(), 0);
+            client.feed(&outer::enter());
+            let mut painter = Painter::new();
+            client.feed(&painter.frame(&mut pane, size()));
+            let mut filter = Filter::new();
+            let mut fed = start;
+            let mut next = &bytes[start - pane.unfinished()..start];
+
+            loop {
+                let mut passed = Vec::new();
+                if filter.pass(next, &mut passed) == Passed::All {
+                    client.feed(&passed);
+                } else {
+                    painter.forget();
+                    client.feed(&painter.frame(&mut pane, size()));
+                    assert_eq!(pane.unfinished(), 0, "{about}: a new filter begins afresh");
+                }
+                if fed == bytes.len() {
+                    break;
+                }
+                // Cut between sequences, as a client that is painted afresh needs it.
+                let end = (fed + CHUNK).min(bytes.len());
+                pane.feed(&bytes[fed..end]);
+                let whole = end + completion(&mut pane, &bytes[end..]);
+                next = &bytes[fed..whole];
+                fed = whole;
+            }
+
+            let (text, _, cursor, mut modes) = state(&mut pane);
+            modes.alternate_screen = true;
+            let shown = state(&mut client);
+            assert_eq!((shown.0, shown.2, shown.3), (text, cursor, modes), "{about}");
+        }
+    }
+}
+
+/// Feeds what completes the sequence that `pane` is inside of; returns how much that is.
+fn completion(pane: &mut Terminal, rest: &[u8]) -> usize {
+    let mut used = 0;
+    while pane.unfinished() > 0 && used < rest.len() {
+        pane.feed(&rest[used..=used]);
+        used += 1;
+    }
+    used
+}
