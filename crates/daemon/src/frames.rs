@@ -54,7 +54,7 @@ impl Frames {
                 Ok(read) => ahead += read,
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     pub(crate) async fn write(&mut self, frame: &Frame) -> io::Result<()> {

@@ -121,17 +121,30 @@ impl Link {
 
     /// What the pane brings next; none at the end of the connection.
     pub(crate) async fn sent(&mut self) -> Result<Option<Sent>, Silent> {
-        while let Some(frame) = self.0.next().await? {
-            match frame.kind {
-                Kind::Snapshot => return Ok(Some(Sent::Snapshot(after_offset(frame.body)?))),
-                Kind::Output => return Ok(Some(Sent::Output(after_offset(frame.body)?))),
-                Kind::Resized => return Ok(Some(Sent::Resized(parse(&frame)?))),
-                Kind::Ended => return Ok(Some(Sent::Ended)),
-                Kind::Detached => return Ok(None),
-                _ => {}
+        let Some(frame) = self.0.next().await? else { return Ok(None) };
+        let sent = match frame.kind {
+            Kind::Snapshot => Sent::Snapshot(after_offset(frame.body)?),
+            Kind::Output => Sent::Output(after_offset(frame.body)?),
+            Kind::Resized => Sent::Resized(parse(&frame)?),
+            Kind::Ended => Sent::Ended,
+            Kind::Detached => return Ok(None),
+            Kind::Hello
+            | Kind::Welcome
+            | Kind::Refused
+            | Kind::Request
+            | Kind::Reply
+            | Kind::Event
+            | Kind::Attach
+            | Kind::Input
+            | Kind::Resize
+            | Kind::Detach
+            | Kind::Attached
+            | Kind::Paint => {
+                let what = format!("a {:?} frame among the output", frame.kind);
+                return Err(Silent::Broken(what));
             }
-        }
-        Ok(None)
+        };
+        Ok(Some(sent))
     }
 }
 

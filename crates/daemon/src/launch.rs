@@ -173,7 +173,7 @@ impl Supervisor {
             Ok(Removed::PaneAndSession) => self.retire_session(session).await,
             Ok(Removed::Pane) | Err(StoreError::Gone) => {}
             Err(error) => {
-                warn!(%error, pane = %id, "the entry of a pane that was not started stays")
+                warn!(%error, pane = %id, "the entry of a pane that was not started stays");
             }
         }
     }

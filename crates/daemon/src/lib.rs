@@ -16,8 +16,8 @@
 //! # Invariants
 //!
 //! - The daemon may be killed at any instant. Nothing that a pane needs is in this process, and
-//!   what was acknowledged is on disk: [`recover`] makes the rest whole or undoes it.
-//! - Panes are started by [`launch`] and nowhere else.
+//!   what was acknowledged is on disk: `recover` makes the rest whole or undoes it.
+//! - Panes are started by `launch` and nowhere else.
 //! - Whether a pane lives is asked of its keeper process, never stored.
 //! - Every task runs on one `TaskTracker`; a graceful stop waits for it.
 

@@ -126,16 +126,16 @@ impl Supervisor {
             () = frames.gone() => return Ok(Next::HangUp),
             () = self.ending.cancelled() => return Ok(Next::HangUp),
         }
-        match request {
-            Request::Events { after, follow } => self.stream(frames, after, follow).await,
-            Request::DaemonStop => {
-                info!("asked to stop");
-                let written = frames.write(&reply(Ok(Response::Done))).await;
-                self.stopping.cancel();
-                written.map(|()| Next::HangUp)
-            }
-            request => self.answer_request(frames, request).await,
+        if let Request::Events { after, follow } = request {
+            return self.stream(frames, after, follow).await;
         }
+        if request == Request::DaemonStop {
+            info!("asked to stop");
+            let written = frames.write(&reply(Ok(Response::Done))).await;
+            self.stopping.cancel();
+            return written.map(|()| Next::HangUp);
+        }
+        self.answer_request(frames, request).await
     }
 
     async fn answer_request(

@@ -63,10 +63,8 @@ pub enum StartError {
 
 impl From<&StartError> for ErrorBody {
     fn from(error: &StartError) -> Self {
-        let code = match error {
-            StartError::AlreadyRunning(_) => ErrorCode::Conflict,
-            _ => ErrorCode::Failed,
-        };
+        let running = matches!(error, StartError::AlreadyRunning(_));
+        let code = if running { ErrorCode::Conflict } else { ErrorCode::Failed };
         let body = Self::new(code, error.to_string());
         match error {
             StartError::Root(root) => body.hint(root.hint()),

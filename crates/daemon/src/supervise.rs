@@ -6,6 +6,7 @@
 //! once, because the registry remembers that it was told.
 
 use std::collections::HashSet;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,6 @@ use host::{clock, process};
 use model::{Ending, EndingReason, PaneId, ProcessIdentity};
 use protocol::pane::KeeperRecord;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use std::os::fd::AsFd as _;
 use tracing::{info, warn};
 
 use crate::pane::{EXIT_RECORD, Keeper, Life, Pane};
@@ -27,7 +27,7 @@ use crate::supervisor::{Supervisor, run_blocking};
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether they are.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Supervisor {
     /// Waits, in a task of its own, for the end of a pane's keeper.

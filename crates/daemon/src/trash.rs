@@ -15,10 +15,10 @@ use tracing::{info, warn};
 use crate::supervisor::{Supervisor, run_blocking};
 
 /// How long a retired directory is kept.
-const KEPT: Duration = Duration::from_hours(7 * 24);
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How often the trash is looked through.
-const EVERY: Duration = Duration::from_hours(6);
+const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Moves a directory to the trash, durably. One that is not there needs no moving.
 ///

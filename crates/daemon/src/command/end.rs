@@ -33,7 +33,7 @@ const AFTER_GRACE: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_secs(15);
 
 /// The longest grace period; longer ones are taken for it.
-const GRACE_MAX: Duration = Duration::from_hours(1);
+const GRACE_MAX: Duration = Duration::from_secs(3600);
 
 impl Supervisor {
     /// Ends the processes of a pane or of all panes of a session.

@@ -38,17 +38,19 @@ impl From<ErrorBody> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let code = match error {
-            StoreError::SessionNameTaken(_) | StoreError::PaneNameTaken(_) => ErrorCode::Conflict,
-            StoreError::Gone => ErrorCode::NotFound,
-            _ => ErrorCode::Failed,
-        };
-        let body = ErrorBody::new(code, error.to_string());
-        Self(match code {
-            ErrorCode::Conflict => body.hint("choose another name"),
-            ErrorCode::NotFound => body.hint("see what there is with `ccmux ls`"),
-            _ if error.is_full() => body.hint("make room on the disk"),
-            _ => body,
+        let say = |code| ErrorBody::new(code, error.to_string());
+        Self(match &error {
+            StoreError::SessionNameTaken(_) | StoreError::PaneNameTaken(_) => {
+                say(ErrorCode::Conflict).hint("choose another name")
+            }
+            StoreError::Gone => say(ErrorCode::NotFound).hint("see what there is with `ccmux ls`"),
+            full if full.is_full() => say(ErrorCode::Failed).hint("make room on the disk"),
+            StoreError::Sqlite(_)
+            | StoreError::File(_)
+            | StoreError::TooNew { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Meaningless(_)
+            | StoreError::Closed => say(ErrorCode::Failed),
         })
     }
 }

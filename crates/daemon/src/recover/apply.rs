@@ -134,7 +134,7 @@ impl PaneChange {
         if !self.has_row {
             let taken = change.pane_names(self.session)?;
             let name = self.name.free(|name| taken.contains(name));
-            let PaneChange { id, session, created, .. } = *self;
+            let Self { id, session, created, .. } = *self;
             change.add_pane(&NewPane { id, session, name, created })?;
         }
         match (self.decision, &self.ending) {

@@ -340,8 +340,8 @@ impl<'a> Change<'a> {
         Ok(true)
     }
 
-    fn set(&mut self, sql: &str, id: impl ToString) -> Result<(), StoreError> {
-        self.savepoint.prepare_cached(sql)?.execute([id.to_string()])?;
+    fn set(&mut self, sql: &str, id: impl Into<String>) -> Result<(), StoreError> {
+        self.savepoint.prepare_cached(sql)?.execute([id.into()])?;
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use crate::file::FileError;
 
 /// Why the registry cannot be read or changed. Nothing was changed then.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StoreError {
     /// The database refused something.
     #[error("the registry refused: {0}")]
@@ -56,24 +55,21 @@ impl StoreError {
     /// Whether there is no room left to write to.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        match self {
-            Self::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
-            Self::File(error) => error.is_full(),
-            _ => false,
-        }
+        let full_database = self.sqlite_code() == Some(rusqlite::ErrorCode::DiskFull);
+        full_database || matches!(self, Self::File(error) if error.is_full())
     }
 
     /// Whether the file itself is at fault, so that only another one can help.
     pub(super) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase};
-        match self {
-            Self::Damaged { .. } | Self::Meaningless(_) => true,
-            Self::Sqlite(error) => matches!(
-                error.sqlite_error_code(),
-                Some(CannotOpen | DatabaseCorrupt | NotADatabase)
-            ),
-            _ => false,
-        }
+        let code = self.sqlite_code();
+        matches!(self, Self::Damaged { .. } | Self::Meaningless(_))
+            || matches!(code, Some(CannotOpen | DatabaseCorrupt | NotADatabase))
+    }
+
+    fn sqlite_code(&self) -> Option<rusqlite::ErrorCode> {
+        let Self::Sqlite(error) = self else { return None };
+        error.sqlite_error_code()
     }
 }
 

@@ -82,8 +82,8 @@ impl Store {
     }
 
     fn open_file(path: &Path, root: &StateRoot) -> Result<Self, StoreError> {
-        if let Err(error) = fs::symlink_metadata(path).map(|found| found.is_file())
-            && error.kind() == std::io::ErrorKind::NotFound
+        if fs::symlink_metadata(path)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
         {
             // Made here so that it is private from the start; an empty file is an empty database.
             drop(file::open_append(path)?);
@@ -201,10 +201,8 @@ fn set_aside(path: &Path, error: &StoreError) -> Result<SetAside, StoreError> {
             Err(error) => return Err(error.into()),
         }
     }
-    let why = match error {
-        StoreError::Damaged { why, .. } => why.clone(),
-        other => other.to_string(),
-    };
+    let why =
+        if let StoreError::Damaged { why, .. } = error { why.clone() } else { error.to_string() };
     Ok(SetAside { path: path.to_owned(), kept_as, why })
 }
 
