@@ -3,7 +3,7 @@
 //! `CCMUX_SOAK_KILLS` says how often; `make soak` says a thousand.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,17 +42,25 @@ impl Dice {
     }
 }
 
+/// What the typist and the killer tell each other.
+#[derive(Default)]
+struct Game {
+    over: AtomicBool,
+    acknowledged: AtomicUsize,
+}
+
 /// Types into the panes all the time and remembers what was acknowledged.
-fn type_away(home: &Home, panes: &[Pane], over: &AtomicBool) -> Vec<(String, String)> {
+fn type_away(home: &Home, panes: &[Pane], game: &Game) -> Vec<(String, String)> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
-        if over.load(Ordering::Relaxed) {
+        if game.over.load(Ordering::Relaxed) {
             break;
         }
         let pane = &panes[number % panes.len()];
         let token = format!("token-{number}-");
         if home.ccmux(&["send", &pane.name, &token, "--enter"]).run().status.success() {
             acknowledged.push((pane.id.clone(), token));
+            game.acknowledged.fetch_add(1, Ordering::Relaxed);
         }
     }
     acknowledged
@@ -70,10 +78,10 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
     home.start_pane("spare", &["sleep", "1000"]);
     let keepers: Vec<_> = panes.iter().map(Pane::keeper).collect();
     let home = Arc::new(home);
-    let over = Arc::new(AtomicBool::new(false));
+    let game = Arc::new(Game::default());
     let typist = thread::spawn({
-        let (home, panes, over) = (Arc::clone(&home), panes.clone(), Arc::clone(&over));
-        move || type_away(&home, &panes, &over)
+        let (home, panes, game) = (Arc::clone(&home), panes.clone(), Arc::clone(&game));
+        move || type_away(&home, &panes, &game)
     });
     let mut slowest = Duration::ZERO;
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
@@ -84,7 +92,12 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
             let (command, point) = POINTS[(kill / 2) % POINTS.len()];
             kill_at(&home, &hooks, command, point);
         } else {
-            thread::park_timeout(Duration::from_millis(dice.roll(40)));
+            // Some input gets through between two kills, and some is under way.
+            let before = game.acknowledged.load(Ordering::Relaxed);
+            wait_until("an input is acknowledged", DEADLINE, || {
+                game.acknowledged.load(Ordering::Relaxed) > before
+            });
+            thread::park_timeout(Duration::from_millis(dice.roll(60)));
             kill_now(&home);
         }
         let began = Instant::now();
@@ -93,7 +106,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
         slowest = slowest.max(began.elapsed());
         victim_is_whole_or_not_there(&home);
     }
-    over.store(true, Ordering::Relaxed);
+    game.over.store(true, Ordering::Relaxed);
     let acknowledged = typist.join().unwrap();
 
     println!("{} kills, slowest restart to a full listing {slowest:?}", kills());

@@ -5,6 +5,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use model::ProcessIdentity;
+use protocol::client::Connection;
+use protocol::control::Typing;
+use protocol::pane::{Request, SOCKET};
 use testkit::{DEADLINE, Home, Pane, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
@@ -116,4 +119,29 @@ fn heavy_two_hundred_deaf_panes_are_gone_within_grace_and_a_second() {
     // A figure to look at, not an assertion: machines differ.
     println!("{PANES} panes with {} processes gone after {took:?}", everyone.len());
     assert!(took < Duration::from_secs(30), "the close took {took:?}");
+}
+
+#[test]
+fn a_daemon_started_from_within_a_pane_does_not_go_with_it() {
+    let home = Home::new(CCMUX);
+    home.start_pane("outer", &["sh"]);
+    home.kill_daemon();
+    home.ccmux(&["daemon", "status"]).fails_with(6);
+    // Typed by hand, because a command of ours would start the daemon itself.
+    let keeper = fs::read_dir(home.state_root().join("sessions")).unwrap().next().unwrap().unwrap();
+    let pane = fs::read_dir(keeper.path().join("panes")).unwrap().next().unwrap().unwrap();
+    let mut connection = Connection::open(&pane.path(), SOCKET).unwrap();
+    let typing = Typing { text: format!("{CCMUX} ls"), enter: true, ..Typing::default() };
+    connection.ask_keeper(&Request::Type(typing)).unwrap();
+    wait_until("the pane has started a daemon", DEADLINE, || {
+        home.ccmux(&["daemon", "status"]).run().status.success()
+    });
+    let daemon = home.daemon();
+    let inner = home.start_pane("inner", &["sleep", "1000"]);
+
+    home.ccmux(&["close", "outer", "--grace", GRACE]).ok();
+
+    assert!(process::is_alive(&daemon), "the daemon went with the pane");
+    assert!(process::is_alive(&inner.head), "another pane went with the pane");
+    assert_eq!(home.daemon(), daemon);
 }

@@ -38,5 +38,6 @@ mod supervise;
 mod supervisor;
 mod trash;
 
+pub use host::descriptors::close_inherited;
 pub use host::hooks;
 pub use start::{Setup, StartError, run};

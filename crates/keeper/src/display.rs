@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Raw: the program's bytes, as they come and at once, less the queries that the outer terminal
-//! must not answer. Frames: the latest picture, at most every 16 ms, with everything between two
+//! must not answer. Frames: the latest picture, at most every 12 ms, with everything between two
 //! pictures left out. Both leave the outer terminal in the same state, so changing over is always
 //! possible.
 
@@ -27,8 +27,9 @@ use terminal::{Filter, Painter, Passed, Terminal, outer};
 
 use crate::prefix::Prefix;
 
-/// Between two frames while a client does not keep up: as often as a screen shows a picture.
-const FRAME: Duration = Duration::from_millis(16);
+/// Between two frames while a client does not keep up: a little more often than a screen shows a
+/// picture, so that none is missed.
+const FRAME: Duration = Duration::from_millis(12);
 
 /// For this long after a key, frames come as fast as the client takes them.
 const ATTENTIVE: Duration = Duration::from_millis(30);
@@ -151,6 +152,11 @@ impl Display {
         self.typed = Some(now);
     }
 
+    /// Whether a key was pressed a moment ago.
+    pub(crate) fn is_attentive(&self, now: Instant) -> bool {
+        self.typed.is_some_and(|typed| now < typed + ATTENTIVE)
+    }
+
     /// The pane wrote something.
     pub(crate) fn output(&mut self, bytes: &[u8]) {
         self.unseen += bytes.len();
@@ -205,8 +211,7 @@ impl Display {
 
     /// When the next frame may be painted.
     fn due(&mut self, terminal: &Terminal, now: Instant) -> Instant {
-        let attentive = self.typed.is_some_and(|typed| now < typed + ATTENTIVE);
-        let due = if attentive { now } else { self.painted + FRAME };
+        let due = if self.is_attentive(now) { now } else { self.painted + FRAME };
         if terminal.in_synchronized_update() {
             let held = *self.held.get_or_insert(now);
             return due.max(held + UPDATE_AT_MOST);

@@ -16,14 +16,28 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use terminal::Terminal;
 
 use crate::client::{Client, Role};
+use crate::display::Display;
 use crate::input::{self, Input, Item};
 use crate::pty::{Got, Pty};
 use crate::tree::{self, Tree};
 
 mod requests;
 
-/// How much is read from the pane before its clients get a turn.
+/// How much is read from the pane before anything else gets a turn, while nobody looks.
 const BATCH: usize = 64 << 10;
+
+/// The same with a client attached: its keys wait for at most this much.
+const BATCH_WATCHED: usize = 16 << 10;
+
+/// The same right after a key: what comes of it is to be seen at once.
+const BATCH_ATTENTIVE: usize = 6 << 10;
+
+/// A pane that wrote this much at once has more to come.
+const FLOOD: usize = 2 << 10;
+
+/// How long to look out for the echo of a key before going to sleep. Most programs answer faster
+/// than a processor falls asleep and is woken up again.
+const ECHO: Duration = Duration::from_micros(80);
 
 /// The pane was quiet for this long: time to bring the screen up to date.
 const QUIET: Duration = Duration::from_millis(10);
@@ -114,8 +128,14 @@ impl Pane {
     fn turn(&mut self) {
         let ready = self.wait();
         let now = Instant::now();
-        for (source, _) in &ready {
+        let mut has_output = false;
+        let mut has_keys = false;
+        for (source, flags) in &ready {
+            if *flags == PollFlags::OUT {
+                continue;
+            }
             match *source {
+                Source::Pane => has_output = true,
                 Source::Listener => self.accept(),
                 Source::ChildEnded => self.child_ended(now),
                 Source::Terminate => {
@@ -123,15 +143,17 @@ impl Pane {
                     self.stop(GRACE, now);
                 }
                 Source::Socket(at) => self.hear(at, now),
-                Source::Tty(at) => self.keys(at, now),
-                Source::Pane => {}
+                Source::Tty(at) => {
+                    self.keys(at, now);
+                    has_keys = true;
+                }
             }
         }
         self.type_on(now);
-        if ready.iter().any(|(source, flags)| {
-            *source == Source::Pane && flags.intersects(PollFlags::IN | PollFlags::HUP)
-        }) {
+        if has_output {
             self.read_pane(now);
+        } else if has_keys {
+            self.catch_echo(now);
         }
         if self.quiet_at.is_some_and(|at| now >= at) {
             self.quiet_at = None;
@@ -192,17 +214,50 @@ impl Pane {
         frames.chain(self.input.deadline()).chain(self.tree.deadline()).chain(self.quiet_at).min()
     }
 
-    /// Takes what the pane wrote, up to one batch, into log, screen and the clients' hands.
-    fn read_pane(&mut self, now: Instant) -> Got {
+    /// Looks out for what comes of a key.
+    fn catch_echo(&mut self, now: Instant) {
+        while self.read_pane(now) == Got::Nothing && now.elapsed() < ECHO {
+            std::thread::yield_now();
+        }
+    }
+
+    /// How much to read before anything else gets a turn.
+    fn batch(&self, now: Instant) -> usize {
+        let viewers = self.clients.iter().filter_map(|client| match &client.role {
+            Role::Viewing(display) => Some(display),
+            Role::Asking | Role::Following { .. } => None,
+        });
+        let wish = |display: &Box<Display>| {
+            if display.is_attentive(now) { BATCH_ATTENTIVE } else { BATCH_WATCHED }
+        };
+        viewers.map(wish).min().unwrap_or(BATCH)
+    }
+
+    /// Reads what the pane wrote, up to one batch.
+    fn fill(&mut self, batch: usize) -> (usize, Got) {
         let mut filled = 0;
-        let mut last = Got::Nothing;
-        while filled < BATCH {
-            last = self.pty.read(&mut self.buffer[filled..]);
-            match last {
+        let mut has_waited = false;
+        while filled < batch {
+            match self.pty.read(&mut self.buffer[filled..batch]) {
                 Got::Bytes(n) => filled += n,
-                Got::Nothing | Got::End => break,
+                Got::Nothing if filled >= FLOOD && !has_waited => {
+                    // The kernel moves the next piece over if it gets the processor for a moment.
+                    has_waited = true;
+                    std::thread::yield_now();
+                }
+                last @ (Got::Nothing | Got::End) => return (filled, last),
+            }
+            if filled < FLOOD && filled > 0 && !has_waited {
+                // A short piece is all there is; waiting tells whether that is so.
+                break;
             }
         }
+        (filled, Got::Nothing)
+    }
+
+    /// Takes what the pane wrote, up to one batch, into log, screen and the clients' hands.
+    fn read_pane(&mut self, now: Instant) -> Got {
+        let (filled, last) = self.fill(self.batch(now));
         if filled == 0 {
             return last;
         }
@@ -225,7 +280,7 @@ impl Pane {
             self.input.answer(&answers);
             self.type_on(now);
         }
-        last
+        Got::Bytes(filled)
     }
 
     /// Types what waits to be typed.

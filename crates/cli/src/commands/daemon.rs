@@ -75,6 +75,7 @@ fn serve(context: &Context, args: &DaemonRunArgs) -> Result<(), Failure> {
 /// Leaves the session of the client that started us, and gives the pipe on which to tell it how
 /// that went. Nothing of ours writes to its standard output from now on.
 fn leave_client() -> io::Result<File> {
+    ::daemon::close_inherited()?;
     // Fails only for the leader of a group, which nobody who starts us in this way makes us.
     let _leader = rustix::process::setsid();
     let ready = File::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -133,7 +133,7 @@ impl Contender for Ccmux {
             for pane in entries(&session.join("panes")) {
                 let record = fs::read_to_string(pane.join("keeper.json"))?;
                 let record: Value = serde_json::from_str(&record)?;
-                pids.push(pid_in(&record["keeper"]["pid"])?);
+                pids.push(pid_in(&record["record"]["keeper"]["pid"])?);
             }
         }
         Ok(pids)
