@@ -1,6 +1,6 @@
 //! How many megabytes per second a terminal of 200 columns and 50 rows takes in.
 //!
-//! `cargo run --release -p ccmux-terminal --example throughput`
+//! `cargo run --release -p ccmux-terminal --example throughput [STREAM]`
 
 #![expect(clippy::print_stdout, reason = "its purpose is to print")]
 
@@ -23,7 +23,8 @@ fn main() {
         ("wide Unicode", unicode()),
     ];
     println!("{:<18} {:>10} {:>12} {:>12}", "stream", "MB/s", "frame, µs", "snapshot, µs");
-    for (name, stream) in &streams {
+    let only = std::env::args().nth(1).unwrap_or_default();
+    for (name, stream) in streams.iter().filter(|(name, _)| name.contains(&only)) {
         let mut terminal = Terminal::new(size, 0);
         let (mut bytes, started) = (0, Instant::now());
         while started.elapsed() < LEAST {

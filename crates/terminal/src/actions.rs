@@ -5,6 +5,7 @@
 //! that no other terminal does.
 
 use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::Cell;
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
     KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode,
@@ -49,7 +50,6 @@ impl Handler for Screen {
         erase_chars(count: usize);
         move_forward_tabs(count: u16);
         save_cursor_position();
-        clear_line(mode: LineClearMode);
         reverse_index();
         terminal_attribute(attribute: Attr);
         set_mode(mode: Mode);
@@ -57,7 +57,6 @@ impl Handler for Screen {
         report_mode(mode: Mode);
         set_keypad_application_mode();
         unset_keypad_application_mode();
-        configure_charset(index: CharsetIndex, charset: StandardCharset);
         set_color(index: usize, color: Rgb);
         reset_color(index: usize);
         decaln();
@@ -67,7 +66,29 @@ impl Handler for Screen {
     #[inline]
     fn input(&mut self, c: char) {
         self.last_printed = Some(c);
-        self.term.input(c);
+        if !matches!(c, ' '..='~') || !self.write(c) {
+            self.term.input(c);
+        }
+    }
+
+    fn configure_charset(&mut self, index: CharsetIndex, charset: StandardCharset) {
+        self.only_ascii &= matches!(charset, StandardCharset::Ascii);
+        self.term.configure_charset(index, charset);
+    }
+
+    // A redraw erases whole rows all the time. The emulator would touch each of their cells; a row
+    // knows how much of it was written since it was last blank.
+    fn clear_line(&mut self, mode: LineClearMode) {
+        let cursor = &self.term.grid().cursor;
+        let from_left = cursor.point.column == Column(0) && !cursor.input_needs_wrap;
+        match mode {
+            LineClearMode::Right if !from_left => self.term.clear_line(mode),
+            LineClearMode::Left => self.term.clear_line(mode),
+            LineClearMode::Right | LineClearMode::All => {
+                let (line, blank) = (cursor.point.line, Cell::from(cursor.template.bg));
+                self.grid_mut()[line].reset(&blank);
+            }
+        }
     }
 
     // The emulator would add the top margin to an absolute row in origin mode.

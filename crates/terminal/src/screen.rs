@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::{Dimensions, Grid};
 use alacritty_terminal::index::{Column, Line};
-use alacritty_terminal::term::cell::Cell;
+use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
@@ -42,6 +42,8 @@ pub(crate) struct Screen {
     pub(crate) margins: (usize, usize),
     pub(crate) tabs: Vec<bool>,
     pub(crate) active_charset: CharsetIndex,
+    /// No other charset was ever configured, so what is printed is what is shown.
+    pub(crate) only_ascii: bool,
     pub(crate) title: Option<String>,
     pub(crate) titles: Vec<Option<String>>,
     /// Of the main and of the alternate screen.
@@ -125,6 +127,7 @@ impl Screen {
             keyboards: [Keyboard::default(), Keyboard::default()],
             modify_other_keys: 0,
             last_printed: None,
+            only_ascii: true,
             bell: false,
             synchronized: false,
         }
@@ -148,6 +151,36 @@ impl Screen {
 
     pub(crate) fn mode(&self) -> TermMode {
         *self.term.mode()
+    }
+
+    /// Writes a printable ASCII character, if nothing about it needs the emulator's attention;
+    /// false if something does.
+    ///
+    /// Most of what is printed is of this kind, and the emulator takes several times as long to
+    /// find out.
+    #[inline]
+    pub(crate) fn write(&mut self, c: char) -> bool {
+        if !self.only_ascii || self.term.mode().contains(TermMode::INSERT) {
+            return false;
+        }
+        let grid = self.term.grid_mut();
+        let last = grid.columns() - 1;
+        let template = &grid.cursor.template;
+        if grid.cursor.input_needs_wrap || template.extra.is_some() {
+            return false;
+        }
+        let (fg, bg, flags) = (template.fg, template.bg, template.flags);
+        let cell = grid.cursor_cell();
+        if cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER) {
+            return false;
+        }
+        (cell.c, cell.fg, cell.bg, cell.flags, cell.extra) = (c, fg, bg, flags, None);
+        if grid.cursor.point.column.0 < last {
+            grid.cursor.point.column += 1;
+        } else {
+            grid.cursor.input_needs_wrap = true;
+        }
+        true
     }
 
     pub(crate) fn is_alternate(&self) -> bool {

@@ -24,7 +24,7 @@ use alacritty_terminal::vte::ansi::{Processor, Timeout};
 use crate::actions::Nobody;
 use crate::modes::Modes;
 use crate::request::{self, Request};
-use crate::scan::{Scanner, Token, query};
+use crate::scan::{Kind, Scanner, Token, query};
 use crate::screen::{Extent, Screen, row_index};
 use crate::{readout, skip, snapshot};
 
@@ -280,7 +280,9 @@ impl Terminal {
                 Token::Text(_) | Token::Control(_) => plain_from = Some(used),
                 Token::Sequence { bytes, kind, truncated, terminated } => {
                     open = !terminated;
-                    if after_open || !skip::is_plain(bytes) {
+                    if !after_open && is_drawing(bytes, kind) {
+                        plain_from = Some(used);
+                    } else if after_open || !skip::is_plain(bytes) {
                         plain_from = Some(used);
                         request::observe(bytes, kind, &mut self.synchronized);
                         if !truncated && query(bytes, kind) {
@@ -393,6 +395,14 @@ fn extent(size: model::Size) -> Extent {
 /// A column or row as the outside knows it; screens are never larger.
 fn small(value: usize) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+/// Whether a sequence only moves the cursor or erases: it asks for nothing and sets no mode. Nearly
+/// all that a program sends while it redraws is of this kind, so it is told first and cheaply.
+fn is_drawing(bytes: &[u8], kind: Kind) -> bool {
+    kind == Kind::Csi
+        && matches!(bytes, [_, _, b'0'..=b'9' | b';', .., last] | [_, _, last]
+            if matches!(last, b'A'..=b'M' | b'P' | b'X' | b'd' | b'f'))
 }
 
 #[cfg(test)]
