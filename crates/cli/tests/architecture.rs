@@ -1,5 +1,7 @@
 //! Invariants of the code itself, so that nobody has to remember them.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,13 @@
 //! Attaching, as a person sees it: a real terminal with `ccmux attach` in it.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use model::Size;
 use protocol::client::Connection;
 use protocol::frame::{Frame, Kind};
 use protocol::pane::{Attach, SOCKET, View};
 use rustix::process::Signal;
+use serde_json::json;
 use testkit::{DEADLINE, Home, Screen, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
@@ -57,7 +60,7 @@ fn the_terminal_is_restored_after_detach_end_signal_and_the_keepers_death() {
     for way in ["detach", "end", "sigterm", "keeper"] {
         let home = Home::new(CCMUX);
         let pane = shell(&home, "work");
-        let script = format!("echo started; {} attach work; echo; cat", CCMUX);
+        let script = format!("echo started; {CCMUX} attach work; echo; cat");
         let screen = home.program("sh", &["-c", &script]).screen(size(80, 24));
         screen.wait_for("ready>");
         let before = Home::new(CCMUX).program("cat", &[] as &[&str]).screen(size(80, 24)).termios();
@@ -130,16 +133,16 @@ fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
     shell(&home, "work");
     let large = home.ccmux(&["attach", "work"]).screen(size(100, 40));
     large.wait_for("ready>");
-    let pane_size = |expected: &str| {
-        wait_until(expected, DEADLINE, || {
-            home.show("work")["live"]["size"].to_string() == expected
-        });
+    let pane_size = |cols: u16, rows: u16| {
+        let expected = json!({ "cols": cols, "rows": rows });
+        let has_it = || home.show("work")["live"]["size"] == expected;
+        wait_until(&expected.to_string(), DEADLINE, has_it);
     };
-    pane_size(r#"{"cols":100,"rows":40}"#);
+    pane_size(100, 40);
 
     let small = home.ccmux(&["attach", "work"]).screen(size(60, 20));
     small.wait_for("ready>");
-    pane_size(r#"{"cols":60,"rows":20}"#);
+    pane_size(60, 20);
     small.send("echo to-both-$((1+1))\r");
     small.wait_for("to-both-2");
     large.wait_for("to-both-2");
@@ -147,11 +150,11 @@ fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
     small.send("\x02d");
     small.wait_exit();
 
-    pane_size(r#"{"cols":100,"rows":40}"#);
+    pane_size(100, 40);
     large.send("stty size\r");
     large.wait_for("40 100");
     large.resize(size(90, 30));
-    pane_size(r#"{"cols":90,"rows":30}"#);
+    pane_size(90, 30);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! `CCMUX_SOAK_KILLS` says how often; `make soak` says a thousand.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

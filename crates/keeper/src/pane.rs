@@ -16,7 +16,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use terminal::Terminal;
 
 use crate::client::{Client, Role};
-use crate::display::Display;
 use crate::input::{self, Input, Item};
 use crate::pty::{Got, Pty};
 use crate::tree::{self, Tree};
@@ -223,14 +222,12 @@ impl Pane {
 
     /// How much to read before anything else gets a turn.
     fn batch(&self, now: Instant) -> usize {
-        let viewers = self.clients.iter().filter_map(|client| match &client.role {
-            Role::Viewing(display) => Some(display),
-            Role::Asking | Role::Following { .. } => None,
-        });
-        let wish = |display: &Box<Display>| {
-            if display.is_attentive(now) { BATCH_ATTENTIVE } else { BATCH_WATCHED }
+        let wish = |client: &Client| match &client.role {
+            Role::Viewing(display) if display.is_attentive(now) => BATCH_ATTENTIVE,
+            Role::Viewing(_) => BATCH_WATCHED,
+            Role::Asking | Role::Following { .. } => BATCH,
         };
-        viewers.map(wish).min().unwrap_or(BATCH)
+        self.clients.iter().map(wish).min().unwrap_or(BATCH)
     }
 
     /// Reads what the pane wrote, up to one batch.
