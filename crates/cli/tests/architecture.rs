@@ -61,7 +61,7 @@ fn nobody_below_knows_what_is_above() {
     let forbidden: [(&str, &[&str]); 5] = [
         ("model", &["protocol::", "host::", "terminal::", "std::fs", "std::env", "tokio"]),
         ("protocol", &["host::", "terminal::", "tokio"]),
-        ("terminal", &["protocol::", "host::", "std::fs", "std::io", "tokio"]),
+        ("terminal", &["protocol::", "host::", "std::fs", "std::net", "tokio"]),
         ("host", &["protocol::", "terminal::", "tokio"]),
         ("keeper", &["daemon::", "tokio"]),
     ];
