@@ -69,7 +69,14 @@ pub(crate) fn attach(
     let passes = terminal.to_pass().is_some() && !context.env.wants_relay();
     let view = if passes { View::Terminal } else { View::Relay };
     let outcome = match Connection::open(target.dir, SOCKET) {
-        Ok(keeper) => watch(&keeper, terminal, view, read_only)?,
+        Ok(keeper) => match watch(&keeper, terminal, view, read_only) {
+            // A terminal that is ours to use but not to open, as after `su`: then we stay between.
+            Err(Failure::Error(_)) if view == View::Terminal => {
+                let keeper = Connection::open(target.dir, SOCKET).map_err(ClientError::into_body)?;
+                watch(&keeper, terminal, View::Relay, read_only)?
+            }
+            outcome => outcome?,
+        },
         Err(error) => Outcome::Ended(ending(context, target, error)?),
     };
     let name = target.name;

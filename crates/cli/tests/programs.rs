@@ -1,0 +1,52 @@
+//! Real programs in real panes: what one client sees, the next one sees too.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::io::Write as _;
+
+use model::Size;
+use testkit::{Home, Screen};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+fn attach(home: &Home) -> Screen {
+    home.ccmux(&["attach", "work"]).screen(Size::new(80, 24).unwrap())
+}
+
+/// A program with a full screen of its own, what it shows when it is ready, and the keys that
+/// change the screen, with what is there then.
+const PROGRAMS: [(&[&str], &str, &str, &str); 3] = [
+    (&["vim", "-u", "NONE", "-N", "text"], "row 1 of", "50G:split\r", "row 50 of"),
+    (&["less", "text"], "row 1 of", "/row 77\r", "row 77 of"),
+    (&["htop"], "PID", "/sleep", "Search: sleep"),
+];
+
+#[test]
+fn a_full_screen_program_looks_the_same_to_the_next_client() {
+    for (command, ready, keys, after) in PROGRAMS {
+        let home = Home::new(CCMUX);
+        let mut text = File::create(home.dir().join("home/text")).unwrap();
+        for row in 1..=200 {
+            writeln!(text, "row {row} of a text with some \u{4e2d}\u{6587} in it").unwrap();
+        }
+        home.start_pane("work", command);
+        let first = attach(&home);
+        first.wait_for(ready);
+
+        first.send(keys);
+        first.wait_for(after);
+        let second = attach(&home);
+
+        second.wait_for(after);
+        if command[0] != "htop" {
+            // Which goes on changing its figures.
+            second.wait_until("both see the same", |view| view.text() == first.text());
+            assert_eq!(home.ccmux(&["read", "work"]).ok().trim_end(), first.text().trim_end());
+        }
+        for client in [first, second] {
+            client.send("\x02d");
+            assert_eq!(client.wait_exit(), 0, "{command:?}");
+        }
+    }
+}
