@@ -47,7 +47,7 @@ bench-quick: build
 
 soak: ## The long suites: a thousand daemons killed
 	scripts/install-test-tools
-	CCMUX_SOAK_KILLS=1000 scripts/run-tests --release -E 'binary(survival)'
+	CCMUX_SOAK_KILLS=1000 scripts/run-tests --no-capture -E 'binary(survival)'
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

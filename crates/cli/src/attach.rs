@@ -72,7 +72,8 @@ pub(crate) fn attach(
         Ok(keeper) => match watch(&keeper, terminal, view, read_only) {
             // A terminal that is ours to use but not to open, as after `su`: then we stay between.
             Err(Failure::Error(_)) if view == View::Terminal => {
-                let keeper = Connection::open(target.dir, SOCKET).map_err(ClientError::into_body)?;
+                let keeper =
+                    Connection::open(target.dir, SOCKET).map_err(ClientError::into_body)?;
                 watch(&keeper, terminal, View::Relay, read_only)?
             }
             outcome => outcome?,

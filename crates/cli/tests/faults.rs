@@ -88,6 +88,10 @@ fn a_state_root_that_is_not_ours_alone_is_refused() {
         std::os::unix::fs::chown(&root, Some(0), None).unwrap();
     }
 
+    // Where not even root may write.
+    let unwritable = home.ccmux(&["ls"]).env("CCMUX_HOME", "/proc/ccmux").fails_with(6);
+    assert!(unwritable.contains("/proc/ccmux") && unwritable.contains("hint:"), "{unwritable}");
+
     home.ccmux(&["ls"]).ok();
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }

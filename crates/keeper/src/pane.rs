@@ -23,7 +23,7 @@ use crate::tree::{self, Tree};
 mod requests;
 
 /// How much is read from the pane before anything else gets a turn, while nobody looks.
-const BATCH: usize = 64 << 10;
+const BATCH: usize = 16 << 10;
 
 /// The same with a client attached: its keys wait for at most this much.
 const BATCH_WATCHED: usize = 16 << 10;
@@ -33,6 +33,10 @@ const BATCH_ATTENTIVE: usize = 6 << 10;
 
 /// A pane that wrote this much at once has more to come.
 const FLOOD: usize = 2 << 10;
+
+/// How long the kernel takes to move the next piece of a flood over. Less than it takes to go to
+/// sleep and be woken up again, which would also slow the writer down.
+const NEXT_PIECE: Duration = Duration::from_micros(12);
 
 /// How long to look out for the echo of a key before going to sleep. Most programs answer faster
 /// than a processor falls asleep and is woken up again.
@@ -233,19 +237,24 @@ impl Pane {
     /// Reads what the pane wrote, up to one batch.
     fn fill(&mut self, batch: usize) -> (usize, Got) {
         let mut filled = 0;
-        let mut has_waited = false;
+        let mut is_fresh = true;
         while filled < batch {
             match self.pty.read(&mut self.buffer[filled..batch]) {
-                Got::Bytes(n) => filled += n,
-                Got::Nothing if filled >= FLOOD && !has_waited => {
-                    // The kernel moves the next piece over if it gets the processor for a moment.
-                    has_waited = true;
-                    std::thread::yield_now();
+                Got::Bytes(n) => {
+                    filled += n;
+                    is_fresh = true;
+                }
+                Got::Nothing if filled >= FLOOD && is_fresh => {
+                    is_fresh = false;
+                    let since = Instant::now();
+                    while since.elapsed() < NEXT_PIECE {
+                        std::hint::spin_loop();
+                    }
                 }
                 last @ (Got::Nothing | Got::End) => return (filled, last),
             }
-            if filled < FLOOD && filled > 0 && !has_waited {
-                // A short piece is all there is; waiting tells whether that is so.
+            if filled < FLOOD {
+                // A short piece is all there is; the next wait tells whether that is so.
                 break;
             }
         }
