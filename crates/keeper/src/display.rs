@@ -266,3 +266,114 @@ impl Display {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pane without a process, and one client that takes what it is given when it likes.
+    struct Scene {
+        terminal: Terminal,
+        log: LogWriter,
+        display: Display,
+        now: Instant,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let now = Instant::now();
+            let mut scene = Self {
+                terminal: Terminal::new(Size::DEFAULT, 0),
+                log: LogWriter::open(dir.path()).unwrap(),
+                display: Display::new(None, Size::DEFAULT, false, now),
+                now,
+                _dir: dir,
+            };
+            scene.paint();
+            scene
+        }
+
+        fn output(&mut self, bytes: &[u8]) {
+            self.log.append(bytes);
+            self.terminal.feed(bytes);
+            self.display.output(bytes);
+        }
+
+        fn paint(&mut self) {
+            self.display.paint(&mut self.terminal, &self.log, self.now);
+        }
+
+        fn taken(&mut self) -> String {
+            String::from_utf8_lossy(&self.display.take_pending()).into_owned()
+        }
+    }
+
+    #[test]
+    fn a_client_that_keeps_up_gets_the_bytes_themselves_without_the_queries() {
+        let mut scene = Scene::new();
+        scene.taken();
+
+        scene.output(b"one \x1b[c\x1b[31mtwo");
+
+        assert_eq!(scene.display.showing, Showing::Raw);
+        assert_eq!(scene.taken(), "one \x1b[31mtwo");
+    }
+
+    #[test]
+    fn a_client_that_does_not_keep_up_gets_the_latest_picture_and_then_the_bytes_again() {
+        let mut scene = Scene::new();
+        let flood = b"some line of text\r\n".repeat(3000);
+
+        scene.output(&flood);
+        scene.output(&flood);
+        assert_eq!(scene.display.showing, Showing::Frames);
+        assert!(scene.display.pending.len() <= 1, "what waited was thrown away");
+        scene.output(b"the last line");
+        scene.paint();
+        assert!(!scene.display.wants_client() || scene.display.pending == [CANCEL], "not yet due");
+        scene.now += FRAME;
+        scene.paint();
+        let picture = scene.taken();
+        assert!(picture.starts_with('\u{18}') && picture.contains("the last line"), "{picture:?}");
+        assert!(picture.len() < 4000, "{} bytes for a small screen", picture.len());
+
+        scene.output(b".");
+        scene.now += FRAME;
+        scene.paint();
+        scene.taken();
+        scene.output(b"raw again");
+        assert_eq!(scene.taken(), "raw again");
+    }
+
+    #[test]
+    fn a_switch_of_screens_is_painted_and_never_passed_on() {
+        let mut scene = Scene::new();
+        scene.taken();
+        scene.now += FRAME;
+
+        scene.output(b"\x1b[?1049h\x1b[Hon the other screen");
+        scene.paint();
+
+        let seen = scene.taken();
+        assert!(seen.contains("on the other screen") && !seen.contains("1049"), "{seen:?}");
+        assert_eq!(scene.display.showing, Showing::Raw);
+    }
+
+    #[test]
+    fn a_picture_waits_for_the_end_of_a_synchronised_update_but_not_for_ever() {
+        let mut scene = Scene::new();
+        scene.taken();
+        scene.display.resized();
+        scene.now += FRAME;
+
+        scene.output(b"\x1b[?2026hhalf of it");
+        scene.paint();
+        assert!(!scene.taken().contains("half of it"));
+        scene.now += UPDATE_AT_MOST;
+        scene.paint();
+
+        assert!(scene.taken().contains("half of it"));
+    }
+}

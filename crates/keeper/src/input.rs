@@ -109,3 +109,48 @@ impl Input {
         self.paused_until
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::Size;
+
+    use super::*;
+    use crate::pty::Got;
+
+    /// What the terminal echoes of what was typed; it takes a moment to come round.
+    fn echoed(pty: &Pty, count: usize) -> String {
+        let mut bytes = [0; 64];
+        let mut filled = 0;
+        let until = Instant::now() + Duration::from_secs(10);
+        while filled < count && Instant::now() < until {
+            if let Got::Bytes(n) = pty.read(&mut bytes[filled..]) {
+                filled += n;
+            }
+        }
+        String::from_utf8_lossy(&bytes[..filled]).into_owned()
+    }
+
+    #[test]
+    fn what_follows_a_pause_waits_for_it_and_nobody_is_told_before() {
+        let pty = Pty::open(Size::DEFAULT).unwrap();
+        let mut input = Input::default();
+        let now = Instant::now();
+        let pause = Duration::from_millis(50);
+        for item in [Item::Bytes(b"ab".to_vec()), Item::Pause(pause), Item::Bytes(b"cd".to_vec())] {
+            input.push(item);
+        }
+        input.push(Item::Confirm(7));
+
+        assert!(input.pump(&pty, now).is_empty());
+        assert_eq!(echoed(&pty, 2), "ab");
+        assert_eq!(input.deadline(), Some(now + pause));
+        assert!(input.pump(&pty, now + pause / 2).is_empty());
+        input.answer(b"!");
+        assert!(input.pump(&pty, now + pause / 2).is_empty(), "an answer does not end the pause");
+        assert_eq!(echoed(&pty, 1), "!", "but it does not wait for it either");
+
+        assert_eq!(input.pump(&pty, now + pause), [7]);
+        assert_eq!(echoed(&pty, 2), "cd");
+        assert_eq!((input.waiting(), input.wants_pane(), input.deadline()), (0, false, None));
+    }
+}

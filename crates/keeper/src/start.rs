@@ -48,7 +48,8 @@ pub fn run(household: Household) -> ExitCode {
         Err(message) => (None, json!({ "failed": { "message": message } })),
     };
     // If the daemon is gone by now, the next one finds us by our record.
-    let _unread = writeln!(news, "{line}");
+    // In one piece, or the daemon would be woken for every bracket of it.
+    let _unread = news.write_all(format!("{line}\n").as_bytes());
     drop(news);
     let Some(pane) = pane else { return ExitCode::FAILURE };
     pane.run();

@@ -66,7 +66,9 @@ impl Handler for Screen {
     #[inline]
     fn input(&mut self, c: char) {
         self.last_printed = Some(c);
-        if !matches!(c, ' '..='~') || !self.write(c) {
+        // ASCII, and the lines and blocks that frames are drawn with: one cell each.
+        let is_narrow = matches!(c, ' '..='~' | '\u{2500}'..='\u{259f}');
+        if !is_narrow || !self.write(c) {
             self.term.input(c);
         }
     }

@@ -153,7 +153,7 @@ impl Screen {
         *self.term.mode()
     }
 
-    /// Writes a printable ASCII character, if nothing about it needs the emulator's attention;
+    /// Writes a character of one cell, if nothing about it needs the emulator's attention;
     /// false if something does.
     ///
     /// Most of what is printed is of this kind, and the emulator takes several times as long to
