@@ -154,54 +154,58 @@ impl Client {
         self.flush();
     }
 
-    /// Moves on everything that waits for this client.
+    /// Moves on everything that waits for this client, as far as it takes it.
+    ///
+    /// Afterwards either there is nothing left for it, or something waits in `out` or in its
+    /// display, for which [`Client::wants_socket`] or the display asks the next wait.
     pub(crate) fn pump(&mut self, terminal: &mut Terminal, log: &LogWriter) {
         self.flush();
-        let gone = match &mut self.role {
-            Role::Asking => false,
-            Role::Viewing(display) if display.tty.is_some() => !display.flush(),
-            Role::Viewing(display) => {
-                if self.out.is_empty() && display.wants_client() {
-                    frame::append(&mut self.out, Kind::Paint, &[&display.take_pending()]);
-                }
-                false
-            }
-            Role::Following { .. } => {
-                self.follow(terminal, log);
-                false
-            }
-        };
-        self.flush();
-        if gone {
-            self.leaving = true;
-            self.role = Role::Asking;
+        while self.out.is_empty() && !self.gone && self.refill(terminal, log) {
+            self.flush();
         }
         self.gone |= self.leaving && self.out.is_empty();
     }
 
-    /// Sends a follower what it does not have, until it takes no more.
-    fn follow(&mut self, terminal: &mut Terminal, log: &LogWriter) {
-        while let Role::Following { at, .. } = &mut self.role
-            && *at != Some(log.end())
-            && self.out.is_empty()
-            && !self.gone
-        {
-            let piece = at.and_then(|from| Some((from, log.read(from, PIECE)?)));
-            if let Some((from, bytes)) = piece {
-                frame::append(&mut self.out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
-                *at = Some(from + bytes.len() as u64);
-            } else {
-                // It has nothing yet, or what it wants is no longer kept.
-                let snapshot = terminal.snapshot();
-                let stands_for = log.end() - terminal.unfinished() as u64;
-                frame::append(
-                    &mut self.out,
-                    Kind::Snapshot,
-                    &[&stands_for.to_le_bytes(), &snapshot],
-                );
-                *at = Some(stands_for);
+    /// Puts the next piece of what the client has not got into `out`; false if there is none.
+    fn refill(&mut self, terminal: &mut Terminal, log: &LogWriter) -> bool {
+        match &mut self.role {
+            Role::Asking => false,
+            Role::Viewing(display) if display.tty.is_some() => {
+                if !display.flush() {
+                    self.leaving = true;
+                    self.role = Role::Asking;
+                }
+                false
             }
-            self.flush();
+            Role::Viewing(display) => {
+                let wants = display.wants_client();
+                if wants {
+                    frame::append(&mut self.out, Kind::Paint, &[&display.take_pending()]);
+                }
+                wants
+            }
+            Role::Following { at, .. } => {
+                if *at == Some(log.end()) {
+                    return false;
+                }
+                if let Some((from, bytes)) =
+                    at.and_then(|from| Some((from, log.read(from, PIECE)?)))
+                {
+                    frame::append(&mut self.out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
+                    *at = Some(from + bytes.len() as u64);
+                    return true;
+                }
+                // It has nothing yet, or what it wants is not kept.
+                let stands_for = log.end() - terminal.unfinished() as u64;
+                if *at == Some(stands_for) {
+                    return false;
+                }
+                let snapshot = terminal.snapshot();
+                let parts: [&[u8]; 2] = [&stands_for.to_le_bytes(), &snapshot];
+                frame::append(&mut self.out, Kind::Snapshot, &parts);
+                *at = Some(stands_for);
+                true
+            }
         }
     }
 
