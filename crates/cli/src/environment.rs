@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(both.state_root(Some(Path::new("/option"))).unwrap(), Path::new("/option"));
         assert_eq!(both.state_root(None).unwrap().as_os_str(), "/variable");
         assert_eq!(neither.state_root(None).unwrap(), Path::new("/home/me/.ccmux"));
-        let pane = env(&[("CCMUX_SOCKET", "/root/of/run/control.sock"), ("HOME", "/home/me")]);
-        assert_eq!(pane.state_root(None).unwrap(), Path::new("/root/of"));
+        let pane = env(&[("CCMUX_SOCKET", "/state/of/run/control.sock"), ("HOME", "/home/me")]);
+        assert_eq!(pane.state_root(None).unwrap(), Path::new("/state/of"));
         assert!(neither.state_root(Some(Path::new("here"))).unwrap().is_absolute());
         assert!(env(&[]).state_root(None).is_err());
     }
