@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
 use crate::household::Household;
@@ -74,21 +74,21 @@ fn open_pid(pid: u32) -> Option<OwnedFd> {
 /// What `/proc` says of this process.
 #[must_use]
 pub fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    // One read of a line that is never this long: ending a pane looks at every process there is.
+    let mut line = [0; 1024];
+    let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse_stat(pid, &line[..length])
 }
 
 /// The fields after the program's name, which may itself contain anything, parentheses included.
 fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
-    let fields: Vec<&str> =
-        std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace().collect();
-    Some(Stat {
-        pid,
-        parent: fields.get(1)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-        zombie: matches!(*fields.first()?, "Z" | "X"),
-    })
+    let mut fields = std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace();
+    let zombie = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    let start = fields.nth(15)?.parse().ok()?;
+    Some(Stat { pid, parent, session, start, zombie })
 }
 
 /// Every process there is.
