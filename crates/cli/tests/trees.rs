@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::ProcessIdentity;
 use protocol::client::Connection;
@@ -92,7 +92,7 @@ fn what_a_program_leaves_behind_goes_with_it() {
 }
 
 #[test]
-fn heavy_two_hundred_deaf_panes_are_gone_within_grace_and_a_second() {
+fn heavy_two_hundred_deaf_panes_leave_no_process_when_close_returns() {
     const PANES: usize = 200;
     let home = Home::new(CCMUX);
     home.start_daemon();
@@ -120,19 +120,16 @@ fn heavy_two_hundred_deaf_panes_are_gone_within_grace_and_a_second() {
     assert!(left.is_empty(), "still there: {left:?}");
     // A figure to look at, not an assertion: machines differ.
     println!("{PANES} panes with {} processes gone after {took:?}", everyone.len());
-    assert!(took < Duration::from_secs(30), "the close took {took:?}");
 }
 
 #[test]
 fn a_daemon_started_from_within_a_pane_does_not_go_with_it() {
     let home = Home::new(CCMUX);
-    home.start_pane("outer", &["sh"]);
+    let outer = home.start_pane("outer", &["sh"]);
     home.kill_daemon();
     home.ccmux(&["daemon", "status"]).fails_with(6);
     // Typed by hand, because a command of ours would start the daemon itself.
-    let keeper = fs::read_dir(home.state_root().join("sessions")).unwrap().next().unwrap().unwrap();
-    let pane = fs::read_dir(keeper.path().join("panes")).unwrap().next().unwrap().unwrap();
-    let mut connection = Connection::open(&pane.path(), SOCKET).unwrap();
+    let mut connection = Connection::open(&outer.dir, SOCKET).unwrap();
     let typing = Typing { text: format!("{CCMUX} ls"), enter: true, ..Typing::default() };
     connection.ask_keeper(&Request::Type(typing)).unwrap();
     wait_until("the pane has started a daemon", DEADLINE, || {
