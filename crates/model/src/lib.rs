@@ -4,10 +4,12 @@
 //! those words mean and which changes are legal. It opens no file, reads no clock and no
 //! environment, and knows no runtime, so everything here can be tested by calling it.
 
+pub mod config;
 pub mod ending;
 pub mod environment;
 pub mod event;
 pub mod ids;
+pub mod isolation;
 pub mod key;
 pub mod launch;
 pub mod lifecycle;
