@@ -1,7 +1,17 @@
 //! What the user may decide: the contents of `ccmux.toml`, as values.
 //!
 //! A file says only what differs from [`Config::default`]; there is one value for every key at all
-//! times.
+//! times. [`keys`] is the one place that knows the keys: what they are called and mean, what they
+//! take, and why a value is refused. Whoever has a parsed file gives each value to its key.
+
+pub mod agent;
+pub mod duration;
+pub mod key;
+pub mod keys;
+pub mod nearest;
+pub mod path;
+pub mod sample;
+pub mod value;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,0 +1,278 @@
+//! The keys of `ccmux.toml`, in the order in which they are explained.
+//!
+//! This table is the one place that knows them: the file is read by it, printed by it and described
+//! by it.
+
+use std::time::Duration;
+
+use crate::config::agent::AGENT_KEYS;
+use crate::config::key::{Access, Fault, Key, Part, read_word, set_list, set_word};
+use crate::config::path::{check_home_item, first_overlap};
+use crate::config::value::Value;
+use crate::config::{Config, ResumeFallback, Share, duration};
+use crate::isolation::Method;
+
+/// The table under which the user's own agents are.
+pub const AGENTS: &str = "agents";
+
+/// Every key but those of agents, for which see [`AGENT_KEYS`].
+pub static KEYS: &[Key<Config>] = &[
+    Key {
+        name: "restore_on_start",
+        meaning: "Start those panes again, when the daemon starts, that were running when the \
+                  machine went down. Panes that had ended stay as they are.",
+        takes: "true or false",
+        access: Access::Flag {
+            get: |config| config.restore_on_start,
+            set: |config, flag| config.restore_on_start = flag,
+        },
+    },
+    Key {
+        name: "resume_fallback",
+        meaning: "What to start where an agent's conversation cannot be continued: nothing, with \
+                  an error that says why; the agent with a fresh conversation; or your shell. The \
+                  id of the conversation is kept in any case.",
+        takes: "\"error\", \"fresh\" or \"shell\"",
+        access: Access::Text {
+            get: |config| Some(config.resume_fallback.to_string()),
+            set: |config, text| {
+                let known = ResumeFallback::ALL.map(ResumeFallback::as_str);
+                set_word(&mut config.resume_fallback, text, &known)
+            },
+        },
+    },
+    Key {
+        name: "claude.isolation.method",
+        meaning: "Where the agent of a pane finds its configuration: in a directory of the pane's \
+                  own; in a whole home of the pane's own; or, without isolation, in yours. A \
+                  session or a pane can ask for another one.",
+        takes: "\"config_dir\", \"home\" or \"none\"",
+        access: Access::Text {
+            get: |config| Some(config.isolation.method.to_string()),
+            set: |config, text| {
+                set_word(&mut config.isolation.method, text, &Method::ALL.map(Method::as_str))
+            },
+        },
+    },
+    Key {
+        name: "claude.isolation.cleanup_on_close",
+        meaning: "Move the pane's configuration to the trash when the pane is closed. If not, it \
+                  stays until you remove it.",
+        takes: "true or false",
+        access: Access::Flag {
+            get: |config| config.isolation.cleanup_on_close,
+            set: |config, flag| config.isolation.cleanup_on_close = flag,
+        },
+    },
+    Key {
+        name: "claude.isolation.home_symlinks",
+        meaning: "What of your home is linked into a home of the pane's own. Paths count from \
+                  your home; what does not exist there is left out, and what exists in the \
+                  pane's is never replaced. The agent's own configuration cannot be linked.",
+        takes: "a list of paths such as \".ssh\"",
+        access: Access::List {
+            get: |config| config.isolation.home_symlinks.clone(),
+            set: |config, items| set_home_symlinks(&mut config.isolation.home_symlinks, items),
+        },
+    },
+    Key {
+        name: "claude.isolation.share",
+        meaning: "What of your own configuration of the agent every pane sees: \"settings.json\", \
+                  \"CLAUDE.md\", \"commands\", \"agents\", \"skills\", \"plugins\", \
+                  \"mcp_servers\". History, projects and state are never shared.",
+        takes: "a list of words such as \"commands\"",
+        access: Access::List {
+            get: |config| config.isolation.share.iter().map(ToString::to_string).collect(),
+            set: |config, items| set_share(&mut config.isolation.share, items),
+        },
+    },
+    Key {
+        name: "cleanup.retention",
+        meaning: "How long what was closed stays in the trash before it is deleted.",
+        takes: A_DURATION,
+        access: Access::Text {
+            get: |config| Some(duration::text(config.cleanup.retention)),
+            set: |config, text| set_duration(&mut config.cleanup.retention, text, Duration::ZERO),
+        },
+    },
+    Key {
+        name: "cleanup.orphan_age",
+        meaning: "How old a directory that belongs to no pane must at least be before it is moved \
+                  to the trash.",
+        takes: A_DURATION,
+        access: Access::Text {
+            get: |config| Some(duration::text(config.cleanup.orphan_age)),
+            set: |config, text| set_duration(&mut config.cleanup.orphan_age, text, Duration::ZERO),
+        },
+    },
+    Key {
+        name: "cleanup.every",
+        meaning: "How often the daemon looks for what can be moved or deleted.",
+        takes: A_DURATION,
+        access: Access::Text {
+            get: |config| Some(duration::text(config.cleanup.every)),
+            set: |config, text| set_duration(&mut config.cleanup.every, text, SHORTEST_PERIOD),
+        },
+    },
+];
+
+const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
+
+/// A daemon that looks more often does nothing else.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+
+/// Every key with its value, agents included, in the order in which they are explained.
+#[must_use]
+pub fn entries(config: &Config) -> Vec<(String, Value)> {
+    let fixed = KEYS.iter().map(|key| (key.name.to_owned(), key.get(config)));
+    let of_agents = config.agents.iter().flat_map(|(name, agent)| {
+        AGENT_KEYS.iter().map(move |key| (agent_key(name, key.name), key.get(agent)))
+    });
+    fixed.chain(of_agents).collect()
+}
+
+/// The full name of a key of an agent.
+#[must_use]
+pub fn agent_key(agent: &str, key: &str) -> String {
+    format!("{AGENTS}.{agent}.{key}")
+}
+
+fn set_home_symlinks(slot: &mut Vec<String>, items: &[String]) -> Vec<Fault> {
+    let read = |item: &str| check_home_item(item).map(|()| item.to_owned());
+    set_list(slot, items, read, |items| {
+        let paths: Vec<&str> = items.iter().map(String::as_str).collect();
+        let overlap = first_overlap(&paths);
+        overlap.map(|(at, why)| Fault::from(why).of(Part::Item(at))).into_iter().collect()
+    })
+}
+
+fn set_share(slot: &mut Vec<Share>, items: &[String]) -> Vec<Fault> {
+    let known = Share::ALL.map(Share::as_str);
+    set_list(
+        slot,
+        items,
+        |item| read_word(item, &known),
+        |items| {
+            let again = (1..items.len()).filter(|&at| items[..at].contains(&items[at]));
+            let twice = |at: usize| Fault::whole(format!("{:?} is listed twice", items[at]));
+            again.map(|at| twice(at).of(Part::Item(at))).collect()
+        },
+    )
+}
+
+fn set_duration(slot: &mut Duration, text: &str, least: Duration) -> Result<(), Fault> {
+    *slot = duration::parse(text, least).map_err(Fault::whole)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, value: &Value) -> (Config, Vec<String>) {
+        let mut config = Config::default();
+        let key = KEYS.iter().find(|key| key.name == name).unwrap();
+        let faults = key.set(&mut config, value);
+        let told = faults.into_iter().map(|fault| match fault.suggestion {
+            Some(meant) => format!("{:?}: {} ({meant}?)", fault.part, fault.why),
+            None => format!("{:?}: {}", fault.part, fault.why),
+        });
+        (config, told.collect())
+    }
+
+    fn list(items: &[&str]) -> Value {
+        Value::List(items.iter().map(|&item| item.to_owned()).collect())
+    }
+
+    #[test]
+    fn what_is_set_is_what_is_got() {
+        for key in KEYS {
+            let mut config = Config::default();
+            let value = key.get(&config);
+
+            let faults = key.set(&mut config, &value);
+
+            assert_eq!(faults, [], "{}", key.name);
+            assert_eq!(config, Config::default(), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn every_word_is_named_where_its_key_is_explained() {
+        let about = |name: &str| {
+            let key = KEYS.iter().find(|key| key.name == name).unwrap();
+            format!("{} {}", key.takes, key.meaning)
+        };
+        let words = (ResumeFallback::ALL.iter().map(|word| ("resume_fallback", word.as_str())))
+            .chain(Method::ALL.iter().map(|word| ("claude.isolation.method", word.as_str())))
+            .chain(Share::ALL.iter().map(|word| ("claude.isolation.share", word.as_str())));
+        for (name, word) in words {
+            assert!(about(name).contains(&format!("{word:?}")), "{name}: {word}");
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_value_is_told() {
+        let cases = [
+            (
+                "claude.isolation.method",
+                Value::Text("hom".to_owned()),
+                vec![
+                    "Whole: a method of isolation is config_dir, home or none, not \"hom\" (home?)",
+                ],
+            ),
+            (
+                "claude.isolation.method",
+                list(&["home"]),
+                vec!["Whole: takes \"config_dir\", \"home\" or \"none\", not a list"],
+            ),
+            (
+                "restore_on_start",
+                Value::Text("yes".to_owned()),
+                vec!["Whole: takes true or false, not a string"],
+            ),
+            (
+                "claude.isolation.home_symlinks",
+                list(&[".ssh", "../x", "~/.npmrc", ".claude"]),
+                vec![
+                    "Item(1): \"../x\" contains `..`",
+                    "Item(2): \"~/.npmrc\" is not a relative path (.npmrc?)",
+                    "Item(3): \".claude\" is the agent's own configuration, which every pane has \
+                     for itself",
+                ],
+            ),
+            (
+                "claude.isolation.home_symlinks",
+                list(&[".config/git", ".config"]),
+                vec!["Item(0): \".config/git\" lies inside \".config\", which is listed as well"],
+            ),
+            (
+                "claude.isolation.share",
+                list(&["skills", "claude.md"]),
+                vec![
+                    "Item(1): \"claude.md\" is none of settings.json, CLAUDE.md, commands, agents, \
+                     skills, plugins, mcp_servers (CLAUDE.md?)",
+                ],
+            ),
+            (
+                "claude.isolation.share",
+                list(&["skills", "agents", "skills"]),
+                vec!["Item(2): \"skills\" is listed twice"],
+            ),
+            (
+                "cleanup.every",
+                Value::Text("0s".to_owned()),
+                vec!["Whole: \"0s\" is not between 1s and 3650d"],
+            ),
+        ];
+        for (name, value, expected) in cases {
+            assert_eq!(set(name, &value).1, expected, "{name} = {value}");
+        }
+    }
+
+    #[test]
+    fn nothing_may_be_shared_at_all() {
+        let (config, faults) = set("claude.isolation.share", &list(&[]));
+        assert_eq!((config.isolation.share, faults), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,108 @@
+//! A complete `ccmux.toml` with every key at its default, to begin with.
+
+use crate::config::Config;
+use crate::config::agent::AGENT_KEYS;
+use crate::config::key::Key;
+use crate::config::keys::{AGENTS, KEYS};
+use crate::config::value::Value;
+
+/// The longest line.
+const WIDTH: usize = 100;
+
+/// What is above all of it.
+const OPENING: &str = "What you may decide. Every value is the default; what you remove or leave \
+                       out stays at it. `ccmux config` shows what is in force and where it comes \
+                       from, `ccmux config --check` whether the file is right.";
+
+/// What is above the agents.
+const AGENTS_OPENING: &str = "Agents of your own, each in a table with its name. Remove the `#` \
+                              from these lines to define one called `mine`.";
+
+/// An agent that uses every key. Each value stands for what would be in a real file.
+const AGENT_SAMPLE: [(&str, &str); 8] = [
+    ("command", r#"["mine", "--quiet"]"#),
+    ("config_variables", r#"{ MINE_HOME = "", MINE_SETTINGS = "settings.json" }"#),
+    ("new_conversation", r#"["--session", "{id}"]"#),
+    ("resume", r#"["--resume", "{id}"]"#),
+    ("transcript", r#""sessions/*/{id}.json""#),
+    ("seed", r#"{ "settings.json" = "~/.mine/settings.json" }"#),
+    ("share", r#"{ prompts = "~/.mine/prompts" }"#),
+    ("scrub", r#"["MINE_DEBUG"]"#),
+];
+
+/// The file.
+#[must_use]
+pub fn sample() -> String {
+    let defaults = Config::default();
+    let mut lines = comment(OPENING);
+    let mut section = "";
+    for key in KEYS {
+        let (table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+        lines.push(String::new());
+        if table != section {
+            lines.extend([format!("[{table}]"), String::new()]);
+            section = table;
+        }
+        lines.extend(comment(&about(key)));
+        lines.extend(assignment(name, &key.get(&defaults)));
+    }
+    lines.push(String::new());
+    lines.extend(comment(AGENTS_OPENING));
+    lines.extend(["#".to_owned(), format!("# [{AGENTS}.mine]")]);
+    for key in AGENT_KEYS {
+        let value = AGENT_SAMPLE.iter().find(|(name, _)| *name == key.name);
+        let (name, value) = value.expect("every key of an agent is in the sample");
+        lines.push("#".to_owned());
+        lines.extend(comment(&about(key)).iter().map(|line| format!("# {line}")));
+        lines.push(format!("# {name} = {value}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// `name = value`, on as many lines as it takes.
+#[must_use]
+pub fn assignment(name: &str, value: &Value) -> Vec<String> {
+    let mut lines = value.to_toml(name.len() + " = ".len(), WIDTH);
+    lines[0] = format!("{name} = {}", lines[0]);
+    lines
+}
+
+fn about<T>(key: &Key<T>) -> String {
+    format!("{} Takes {}.", key.meaning, key.takes)
+}
+
+/// `text` as a comment, in lines that leave room for another mark before them.
+fn comment(text: &str) -> Vec<String> {
+    let mut lines = vec!["#".to_owned()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always a line");
+        if last.chars().count() + 1 + word.chars().count() > WIDTH - 2 {
+            lines.push(format!("# {word}"));
+        } else {
+            last.push(' ');
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_too_long() {
+        for line in sample().lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_in_it() {
+        let sample = sample();
+        for name in KEYS.iter().map(|key| key.name).chain(AGENT_KEYS.iter().map(|key| key.name)) {
+            let name = name.rsplit('.').next().unwrap();
+            assert!(sample.contains(&format!("{name} = ")), "{name}");
+        }
+    }
+}

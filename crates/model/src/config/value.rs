@@ -1,0 +1,120 @@
+//! A value of any key, for files, for programs and for people.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+/// A value of any key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Not set, and without a default. No file can say so.
+    Nothing,
+    /// Yes or no.
+    Flag(bool),
+    /// A text.
+    Text(String),
+    /// Texts, in the order in which they were given.
+    List(Vec<String>),
+    /// Texts by name.
+    Table(BTreeMap<String, String>),
+}
+
+impl Value {
+    /// The value as TOML, the first line of which follows `room` characters that are there already.
+    /// A list that does not fit into a line of `width` gets a line for each item.
+    #[must_use]
+    pub fn to_toml(&self, room: usize, width: usize) -> Vec<String> {
+        let line = self.to_string();
+        let fits = room + line.chars().count() <= width;
+        let Self::List(items) = self else { return vec![line] };
+        if fits || items.is_empty() {
+            return vec![line];
+        }
+        let items = items.iter().map(|item| format!("  {},", quoted(item)));
+        ["[".to_owned()].into_iter().chain(items).chain(["]".to_owned()]).collect()
+    }
+}
+
+/// TOML on one line.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Text(text) => f.write_str(&quoted(text)),
+            Self::List(items) => {
+                let items: Vec<_> = items.iter().map(|item| quoted(item)).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            Self::Table(entries) if entries.is_empty() => f.write_str("{}"),
+            Self::Table(entries) => {
+                let entries: Vec<_> = entries
+                    .iter()
+                    .map(|(name, text)| format!("{} = {}", key(name), quoted(text)))
+                    .collect();
+                write!(f, "{{ {} }}", entries.join(", "))
+            }
+        }
+    }
+}
+
+/// A part of a key as TOML: bare where it can be.
+#[must_use]
+pub fn key(part: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quoted(part) }
+}
+
+/// A text as a basic string of TOML: nothing in it can end it, or command a terminal.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => {
+                write!(quoted, "\\u{:04X}", u32::from(c)).expect("a string takes everything");
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_toml() {
+        let list = |items: &[&str]| Value::List(items.iter().map(|&i| i.to_owned()).collect());
+        let table = BTreeMap::from([
+            ("a.json".to_owned(), "~/a".to_owned()),
+            ("b_1".to_owned(), String::new()),
+        ]);
+        let cases = [
+            (Value::Flag(true), "true"),
+            (Value::Text("a\"b\\c\n\x1b\u{9b}é".to_owned()), r#""a\"b\\c\n\u001B\u009Bé""#),
+            (list(&[]), "[]"),
+            (list(&["a", "b"]), r#"["a", "b"]"#),
+            (Value::Table(BTreeMap::new()), "{}"),
+            (Value::Table(table), r#"{ "a.json" = "~/a", b_1 = "" }"#),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(value.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_fit_has_a_line_for_each_item() {
+        let list = Value::List(vec!["one".to_owned(), "two".to_owned()]);
+
+        assert_eq!(list.to_toml(6, 20), [r#"["one", "two"]"#]);
+        assert_eq!(list.to_toml(7, 20), ["[", r#"  "one","#, r#"  "two","#, "]"]);
+    }
+}
