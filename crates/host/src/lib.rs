@@ -4,6 +4,7 @@
 //! system can follow without touching the crates above.
 
 pub mod clock;
+pub mod config;
 pub mod descriptors;
 pub mod file;
 pub mod hooks;

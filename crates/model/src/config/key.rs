@@ -41,6 +41,19 @@ pub(super) enum Access<T: 'static> {
     },
 }
 
+/// The kinds of value there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Yes or no.
+    Flag,
+    /// A text.
+    Text,
+    /// A list of texts.
+    List,
+    /// Texts by name.
+    Table,
+}
+
 /// Why a value, or a part of it, cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -64,6 +77,17 @@ pub enum Part {
 }
 
 impl<T> Key<T> {
+    /// The kind of value that it takes.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.access {
+            Access::Flag { .. } => Kind::Flag,
+            Access::Text { .. } => Kind::Text,
+            Access::List { .. } => Kind::List,
+            Access::Table { .. } => Kind::Table,
+        }
+    }
+
     /// The value.
     #[must_use]
     pub fn get(&self, from: &T) -> Value {
@@ -114,6 +138,12 @@ impl Fault {
 
     pub(super) fn suggest(self, suggestion: Option<impl Into<String>>) -> Self {
         Self { suggestion: suggestion.map(Into::into), ..self }
+    }
+}
+
+impl From<String> for Part {
+    fn from(entry: String) -> Self {
+        Self::Entry(entry)
     }
 }
 

@@ -1,0 +1,39 @@
+//! From a byte of a text to the line and column that an editor shows.
+
+/// Where the lines of a text begin.
+#[derive(Debug)]
+pub(super) struct Positions<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Positions<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let after_feeds = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { text, starts: [0].into_iter().chain(after_feeds).collect() }
+    }
+
+    /// Line, and column in characters, of the byte at `at`; both count from 1. What lies behind the
+    /// end is at the end.
+    pub(super) fn of_byte(&self, at: usize) -> (usize, usize) {
+        let at = at.min(self.text.len());
+        let line = self.starts.partition_point(|&start| start <= at);
+        let before = self.text.get(self.starts[line - 1]..at).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_are_those_of_an_editor() {
+        let text = "é = 1\r\n\nb = 2";
+        let cases = [(0, (1, 1)), (3, (1, 3)), (8, (2, 1)), (9, (3, 1)), (13, (3, 5))];
+        for (at, expected) in cases.into_iter().chain([(14, (3, 6)), (99, (3, 6))]) {
+            assert_eq!(Positions::of(text).of_byte(at), expected, "byte {at}");
+        }
+        assert_eq!(Positions::of("").of_byte(0), (1, 1));
+    }
+}

@@ -1,0 +1,335 @@
+//! From the text of a file to values, and everything that is wrong on the way.
+//!
+//! The parser goes on after a mistake, and so do we: a user who has to run the program once for
+//! each mistake has a reason to be annoyed. What it makes up for the place of a mistake is not
+//! judged a second time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+use model::config::agent::{AGENT_KEYS, check_agent_name, contradictions};
+use model::config::key::{Fault, Key, Kind, Part};
+use model::config::keys::{AGENTS, KEYS};
+use model::config::nearest::nearest;
+use model::config::value::{self, Value};
+use model::config::{AgentConfig, Config};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use crate::config::Problem;
+use crate::config::position::Positions;
+
+/// Longer texts of the user's are cut when they are told back.
+const LONGEST_TOLD: usize = 300;
+
+/// The configuration, and the line of every key that the text has.
+pub(super) type Read = (Config, BTreeMap<String, usize>);
+
+/// Reads `text`.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, in the order of the text; never nothing.
+pub(super) fn read(text: &str, path: &Path, reserved: &[&str]) -> Result<Read, Vec<Problem>> {
+    let (document, mistakes) = DeTable::parse_recoverable(text);
+    let mut reader = Reader {
+        path,
+        reserved,
+        positions: Positions::of(text),
+        problems: Vec::new(),
+        unreadable: BTreeSet::new(),
+        lines: BTreeMap::new(),
+    };
+    for mistake in &mistakes {
+        let at = mistake.span().unwrap_or_default();
+        reader.not_toml(mistake.message(), at.start, text.get(at).unwrap_or_default());
+    }
+    reader.leave_out_headless(text);
+    let mut config = Config::default();
+    reader.table(document.get_ref(), "", &mut config);
+    if reader.problems.is_empty() {
+        return Ok((config, reader.lines));
+    }
+    reader.problems.sort_by_key(|problem| (problem.line, problem.column));
+    Err(reader.problems)
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    reserved: &'a [&'a str],
+    positions: Positions<'a>,
+    problems: Vec<Problem>,
+    /// Lines that are not TOML, or of which nobody can say what they belong to.
+    unreadable: BTreeSet<usize>,
+    lines: BTreeMap<String, usize>,
+}
+
+/// A name and what stands behind it.
+type Entry<'e, 'i> = (&'e Spanned<DeString<'i>>, &'e Spanned<DeValue<'i>>);
+
+impl Reader<'_> {
+    /// Reads a table that is known by name; the name of the whole document is empty.
+    fn table(&mut self, table: &DeTable<'_>, name: &str, config: &mut Config) {
+        for (key, value) in table {
+            let full = join(name, key.get_ref());
+            if let Some(known) = KEYS.iter().find(|known| known.name == full) {
+                self.value(known, &full, (key, value), config);
+            } else if full == AGENTS {
+                self.agents(value, config);
+            } else if is_table(&full) {
+                if let Some(table) = self.expect_table(&full, value) {
+                    self.table(table, &full, config);
+                }
+            } else {
+                self.unknown(&full, key.span().start, meant_key(name, key.get_ref()));
+            }
+        }
+    }
+
+    fn agents(&mut self, value: &Spanned<DeValue<'_>>, config: &mut Config) {
+        let Some(agents) = self.expect_table(AGENTS, value) else { return };
+        for (name, value) in agents {
+            if let Err(fault) = check_agent_name(name.get_ref(), self.reserved) {
+                self.problem(name.span().start, fault.why, fault.suggestion);
+            }
+            let full = join(AGENTS, name.get_ref());
+            if let Some(table) = self.expect_table(&full, value) {
+                let agent = self.agent(table, &full, name.span());
+                config.agents.insert(name.get_ref().to_string(), agent);
+            }
+        }
+    }
+
+    /// Reads the table `name` of an agent, which begins at `heading`.
+    fn agent(&mut self, table: &DeTable<'_>, name: &str, heading: Range<usize>) -> AgentConfig {
+        let mut agent = AgentConfig::default();
+        let problems_before = self.problems.len();
+        for (key, value) in table {
+            let full = join(name, key.get_ref());
+            let known = AGENT_KEYS.iter().map(|known| known.name);
+            match AGENT_KEYS.iter().find(|known| known.name == key.get_ref()) {
+                Some(known) => self.value(known, &full, (key, value), &mut agent),
+                None => {
+                    let meant = nearest(key.get_ref(), known).map(str::to_owned);
+                    self.unknown(&full, key.span().start, meant);
+                }
+            }
+        }
+        // What is missing may be in a line that could not be read.
+        if self.problems.len() == problems_before && self.unreadable.is_empty() {
+            for (key, fault) in contradictions(&agent) {
+                let entry = table.get_key_value(key);
+                let at = entry.map_or(heading.clone(), |entry| place(&fault.part, entry));
+                self.fault(&join(name, key), at.start, fault);
+            }
+        }
+        agent
+    }
+
+    fn expect_table<'e, 'i>(
+        &mut self,
+        name: &str,
+        value: &'e Spanned<DeValue<'i>>,
+    ) -> Option<&'e DeTable<'i>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let found = kind_of(value.get_ref());
+            self.problem(value.span().start, format!("`{name}` is a table, not {found}"), None);
+        }
+        table
+    }
+
+    /// Gives a value to its key.
+    fn value<T>(
+        &mut self,
+        known: &Key<T>,
+        full: &str,
+        (key, value): Entry<'_, '_>,
+        target: &mut T,
+    ) {
+        let faults = match convert(known, value.get_ref()) {
+            Ok(converted) => converted.give_to(known, target),
+            Err(fault) => vec![fault],
+        };
+        for fault in faults {
+            let at = place(&fault.part, (key, value));
+            self.fault(full, at.start, fault);
+        }
+        self.lines.insert(full.to_owned(), self.positions.of_byte(key.span().start).0);
+    }
+
+    /// The parser stumbled at byte `at`, over `snippet` if it knows what.
+    fn not_toml(&mut self, message: &str, at: usize, snippet: &str) {
+        let (line, _) = self.positions.of_byte(at);
+        // One mistake often looks like several to a parser, and the first one is the right one.
+        if self.unreadable.contains(&line) {
+            return;
+        }
+        let snippet = snippet.lines().next().unwrap_or_default();
+        let message = match snippet {
+            "" => message.to_owned(),
+            snippet => format!("{message}: `{snippet}`"),
+        };
+        self.problem(at, message, None);
+        self.unreadable.insert(line);
+    }
+
+    /// What follows a heading that could not be read seems to belong to the table before it.
+    fn leave_out_headless(&mut self, text: &str) {
+        let mut is_headless = false;
+        for (line, text) in (1..).zip(text.lines()) {
+            if text.trim_start().starts_with('[') {
+                is_headless = self.unreadable.contains(&line);
+            }
+            if is_headless {
+                self.unreadable.insert(line);
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &str, at: usize, meant: Option<String>) {
+        self.problem(at, format!("unknown key `{name}`"), meant);
+    }
+
+    fn fault(&mut self, name: &str, at: usize, fault: Fault) {
+        self.problem(at, format!("`{name}`: {}", fault.why), fault.suggestion);
+    }
+
+    fn problem(&mut self, at: usize, message: String, suggestion: Option<String>) {
+        let (line, column) = self.positions.of_byte(at);
+        if self.unreadable.contains(&line) {
+            return;
+        }
+        let path = self.path.to_owned();
+        self.problems.push(Problem { path, line, column, message: cut(message), suggestion });
+    }
+}
+
+/// A value in the form that its key takes.
+struct Converted {
+    value: Value,
+    /// Of a list, the items that it has: those of another kind are left out.
+    items: Vec<Part>,
+    /// What is wrong with the parts that were left out.
+    odd: Vec<Fault>,
+}
+
+impl Converted {
+    fn simple(value: Value) -> Self {
+        Self { value, items: vec![], odd: vec![] }
+    }
+
+    /// Sets the value, and says what is wrong with it and with what was left out.
+    fn give_to<T>(self, key: &Key<T>, target: &mut T) -> Vec<Fault> {
+        let mut faults = key.set(target, &self.value);
+        if !self.odd.is_empty() {
+            // What the whole seems to lack may be what was left out.
+            faults.retain(|fault| fault.part != Part::Whole);
+        }
+        for fault in &mut faults {
+            if let Part::Item(at) = fault.part {
+                fault.part = self.items[at].clone();
+            }
+        }
+        faults.extend(self.odd);
+        faults
+    }
+}
+
+fn convert<T>(key: &Key<T>, value: &DeValue<'_>) -> Result<Converted, Fault> {
+    match (key.kind(), value) {
+        (Kind::Flag, DeValue::Boolean(flag)) => Ok(Converted::simple(Value::Flag(*flag))),
+        (Kind::Text, DeValue::String(text)) => Ok(Converted::simple(Value::Text(text.to_string()))),
+        (Kind::List, DeValue::Array(items)) => {
+            let parts = items.iter().enumerate().map(|(at, item)| (Part::Item(at), item));
+            let (texts, odd) = texts(parts);
+            let (items, texts) = texts.into_iter().unzip();
+            Ok(Converted { value: Value::List(texts), items, odd })
+        }
+        (Kind::Table, DeValue::Table(entries)) => {
+            let parts = entries.iter().map(|(name, text)| (name.get_ref().to_string(), text));
+            let (texts, odd) = texts(parts);
+            Ok(Converted { value: Value::Table(texts.into_iter().collect()), items: vec![], odd })
+        }
+        (_, other) => Err(key.mismatch(kind_of(other))),
+    }
+}
+
+/// Those parts that are text, and what is wrong with the others.
+fn texts<'e, 'i: 'e, P: Into<Part>>(
+    parts: impl Iterator<Item = (P, &'e Spanned<DeValue<'i>>)>,
+) -> (Vec<(P, String)>, Vec<Fault>) {
+    let (mut texts, mut odd) = (Vec::new(), Vec::new());
+    for (part, value) in parts {
+        match value.get_ref().as_str() {
+            Some(text) => texts.push((part, text.to_owned())),
+            None => {
+                let why = format!("{} where a string should be", kind_of(value.get_ref()));
+                odd.push(Fault { part: part.into(), why, suggestion: None });
+            }
+        }
+    }
+    (texts, odd)
+}
+
+/// Where a part of a value stands.
+fn place(part: &Part, (key, value): Entry<'_, '_>) -> Range<usize> {
+    let inner = match (part, value.get_ref()) {
+        (Part::Item(at), DeValue::Array(items)) => items.get(*at).map(Spanned::span),
+        (Part::Entry(name), DeValue::Table(entries)) => {
+            entries.get_key_value(name.as_str()).map(|(name, _)| name.span())
+        }
+        _ => None,
+    };
+    // A table with a heading of its own has a place of its own; the key is what one looks for.
+    inner.unwrap_or_else(|| if value.get_ref().is_table() { key.span() } else { value.span() })
+}
+
+/// What a value is called when it is not what it should be.
+fn kind_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn join(table: &str, key: &str) -> String {
+    let key = value::key(key);
+    if table.is_empty() { key } else { format!("{table}.{key}") }
+}
+
+/// Whether a table of this name holds keys, directly or further down.
+fn is_table(name: &str) -> bool {
+    KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// What was probably meant by `key` in `table`: something with a similar name there, or something
+/// with the very same name elsewhere, which is then named in full.
+fn meant_key(table: &str, key: &str) -> Option<String> {
+    let names: BTreeSet<&str> = KEYS.iter().flat_map(|key| with_tables(key.name)).collect();
+    let split = |name: &'static str| name.rsplit_once('.').unwrap_or(("", name));
+    let all = || names.iter().copied().chain([AGENTS]);
+
+    let here = all().map(split).filter(|(of, _)| *of == table).map(|(_, name)| name);
+    if let Some(similar) = nearest(key, here) {
+        return Some(similar.to_owned());
+    }
+    all().find(|name| split(name).1 == key).map(str::to_owned)
+}
+
+/// `a.b.c`, `a.b` and `a`.
+fn with_tables(name: &'static str) -> impl Iterator<Item = &'static str> {
+    std::iter::successors(Some(name), |name| name.rsplit_once('.').map(|(table, _)| table))
+}
+
+fn cut(message: String) -> String {
+    if message.chars().count() <= LONGEST_TOLD {
+        return message;
+    }
+    message.chars().take(LONGEST_TOLD).chain(['…']).collect()
+}
