@@ -28,18 +28,14 @@ pub enum InvalidVariable {
 
 /// Names that a pane takes over from the client that asked for it, exactly as spelt.
 ///
-/// What a shell and its tools need to work as the user is used to, and the keys that let an agent
-/// log in. Everything else stays outside: a pane that needs more is given it by name.
+/// What a shell and its tools need to work as the user is used to. What agents need besides is with
+/// them ([`crate::agent::is_inherited`]). Everything else stays outside: a pane that needs more is
+/// given it by name.
 const INHERITED: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_BASE_URL",
     "BROWSER",
-    "CLAUDE_CODE_OAUTH_TOKEN",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "EDITOR",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
     "GPG_AGENT_INFO",
     "HOME",
     "HTTPS_PROXY",
@@ -50,8 +46,6 @@ const INHERITED: &[&str] = &[
     "LS_COLORS",
     "NO_COLOR",
     "NO_PROXY",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
     "PAGER",
     "PATH",
     "SHELL",
@@ -72,7 +66,16 @@ const INHERITED_PREFIXES: &[&str] =
 /// Whether a pane takes this variable over from the client that asked for it.
 #[must_use]
 pub fn is_inherited(name: &str) -> bool {
-    INHERITED.contains(&name) || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    INHERITED.contains(&name)
+        || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || crate::agent::is_inherited(name)
+}
+
+/// Whether a client has to tell its value of this variable for a pane to be planned: because the
+/// pane takes it over, or because it says where the user's own configuration lies.
+#[must_use]
+pub fn is_told(name: &str) -> bool {
+    is_inherited(name) || name == crate::isolation::USER_HOME || crate::agent::is_consulted(name)
 }
 
 /// Whether the value is better not shown: in logs, in derived files, on a screen.
@@ -108,6 +111,11 @@ impl Environment {
         check(name, value)?;
         self.0.insert(name.to_owned(), value.to_owned());
         Ok(())
+    }
+
+    /// Takes one variable out.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
     }
 
     /// The value of one variable.

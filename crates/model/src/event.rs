@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::ConversationId;
 use crate::ending::Ending;
 use crate::ids::{PaneId, SessionId};
 use crate::name::Name;
@@ -65,6 +66,45 @@ pub enum Happening {
         /// The new name.
         name: Name,
     },
+    /// The process of a pane that had ended was started again.
+    PaneRestored {
+        /// The pane.
+        pane: PaneId,
+        /// The conversation that it went on with.
+        conversation: Option<ConversationId>,
+    },
+    /// A pane has another conversation than before.
+    ConversationChanged {
+        /// The pane.
+        pane: PaneId,
+        /// The conversation that it has now.
+        conversation: ConversationId,
+    },
+    /// A conversation could not be gone on with. The pane still has it.
+    ResumeFailed {
+        /// The pane.
+        pane: PaneId,
+        /// The conversation.
+        conversation: ConversationId,
+        /// What the agent said.
+        why: String,
+    },
+    /// A directory that nobody needs any more is in the trash.
+    Retired {
+        /// Where it was.
+        path: String,
+        /// Where it is now.
+        kept_as: String,
+        /// Why it is not needed.
+        why: String,
+    },
+    /// Something that should have gone is still there.
+    CleanupFailed {
+        /// What.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// A pane's process has ended.
     PaneExited {
         /// The pane.
@@ -104,11 +144,16 @@ impl Happening {
             | Self::PaneRenamed { pane, .. }
             | Self::PaneExited { pane, .. }
             | Self::PaneLost { pane, .. }
+            | Self::PaneRestored { pane, .. }
+            | Self::ConversationChanged { pane, .. }
+            | Self::ResumeFailed { pane, .. }
             | Self::PaneClosed { pane } => Some(*pane),
             Self::DaemonStarted { .. }
             | Self::SessionCreated { .. }
             | Self::SessionClosed { .. }
             | Self::SessionRenamed { .. }
+            | Self::Retired { .. }
+            | Self::CleanupFailed { .. }
             | Self::Quarantined { .. } => None,
         }
     }

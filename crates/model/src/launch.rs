@@ -7,8 +7,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::{Agent, UnknownAgent};
+use crate::config::{AgentConfig, IsolationConfig};
+use crate::conversation::{Asked, ConversationId, Start};
 use crate::environment::{Environment, InvalidVariable};
 use crate::ids::{PaneId, SessionId};
+use crate::isolation::{Furnishing, Ground, Isolation, Method, Separation, is_in_a_pane, isolate};
 use crate::name::Name;
 use crate::session::SessionMode;
 use crate::size::Size;
@@ -24,7 +28,12 @@ pub struct LaunchRequest {
     pub session: Option<String>,
     /// The mode of a session that has to be made.
     pub mode: Option<SessionMode>,
-    /// Program and arguments. Empty: the user's shell.
+    /// The agent to run, by name; told by the program of the command if none is named.
+    pub agent: Option<String>,
+    /// How to keep the agent apart; as the session or the configuration says if not said.
+    pub isolation: Option<Method>,
+    /// Program and arguments, or arguments of the named agent. Empty: the agent alone, or the
+    /// user's shell.
     pub command: Vec<String>,
     /// Absolute path of the directory to start in.
     pub cwd: String,
@@ -47,7 +56,11 @@ pub struct LaunchRecord {
     pub name: Name,
     /// The kind of program: `shell` for anything that is not a known agent.
     pub agent: String,
-    /// Program and arguments; never empty.
+    /// Program and arguments as they were asked for; empty in records of older releases.
+    #[serde(default)]
+    pub asked: Vec<String>,
+    /// Program and arguments as they are executed: [`LaunchRecord::asked`], and what the agent is
+    /// told about its conversation. Never empty.
     pub argv: Vec<String>,
     /// The directory it starts in.
     pub cwd: String,
@@ -57,6 +70,21 @@ pub struct LaunchRecord {
     pub size: Size,
     /// When it was first planned.
     pub created: Timestamp,
+    /// What keeps it apart.
+    #[serde(default = "Isolation::none")]
+    pub isolation: Isolation,
+    /// The agent's conversation, once it is known.
+    #[serde(default)]
+    pub conversation: Option<ConversationId>,
+    /// Something was said in the conversation: there was a transcript of it.
+    #[serde(default)]
+    pub used: bool,
+    /// Conversations that it had before, oldest first: an id is replaced, never lost.
+    #[serde(default)]
+    pub earlier: Vec<ConversationId>,
+    /// The user that the state root belongs to.
+    #[serde(default)]
+    pub owner: Option<u32>,
 }
 
 /// The directories of a pane, as absolute paths.
@@ -71,8 +99,7 @@ pub struct PanePaths {
 }
 
 /// What the plan takes from outside, so that it can be a function.
-#[derive(Clone, Debug)]
-pub struct Setting {
+pub struct Setting<'a> {
     /// The new pane's id.
     pub pane: PaneId,
     /// Its session.
@@ -81,10 +108,40 @@ pub struct Setting {
     pub name: Name,
     /// Its directories.
     pub paths: PanePaths,
+    /// The state root.
+    pub root: &'a str,
+    /// The user that the state root belongs to.
+    pub owner: u32,
+    /// How it is kept apart, unless the request says otherwise.
+    pub method: Method,
+    /// The user's wishes.
+    pub isolation: &'a IsolationConfig,
+    /// The agents that the user has defined.
+    pub agents: &'a BTreeMap<String, AgentConfig>,
+    /// The id of a conversation that begins with the pane.
+    pub conversation: ConversationId,
+    /// Whether a file of the user's exists.
+    pub exists: &'a dyn Fn(&str) -> bool,
     /// Now.
     pub now: Timestamp,
     /// The release that plans, for `TERM_PROGRAM_VERSION`.
     pub version: &'static str,
+}
+
+/// A pane, planned.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is executed, and remembered.
+    pub record: LaunchRecord,
+    /// What is put into the directories that keep it apart.
+    pub furnishings: Vec<Furnishing>,
+    /// The program in it.
+    pub agent: Agent,
+    /// Where the user keeps his own configuration of that program.
+    pub users_dir: Option<String>,
+    /// The conversation that the user's own arguments go on with, which may have to be brought
+    /// from elsewhere.
+    pub resumes: Option<ConversationId>,
 }
 
 /// Why a request cannot be planned.
@@ -102,56 +159,163 @@ pub enum Unplannable {
     /// A variable that no process can have.
     #[error(transparent)]
     Variable(#[from] InvalidVariable),
+    /// An agent that nobody has described.
+    #[error(transparent)]
+    Agent(#[from] UnknownAgent),
 }
 
 /// What to start for `request`, and with which environment.
 ///
 /// The environment is built in this order, later ones winning: what the client hands down by the
-/// list of [`crate::environment::is_inherited`], what the request sets, and last what ccmux itself
-/// says about the pane, which nobody can override.
+/// list of [`crate::environment::is_inherited`], what the request sets, what ccmux itself says about
+/// the pane, and last what keeps the pane apart. Nobody can override the last two.
 ///
 /// # Errors
 ///
 /// [`Unplannable`], naming what is wrong with the request.
-pub fn plan(request: &LaunchRequest, setting: &Setting) -> Result<LaunchRecord, Unplannable> {
-    let argv = argv(request)?;
-    if !request.cwd.starts_with('/') || request.cwd.contains('\0') {
-        return Err(Unplannable::RelativeCwd(request.cwd.clone()));
-    }
+pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unplannable> {
+    let (agent, asked) = check(request, setting.agents)?;
+    let Separation { isolation, user_home, users_dir, dropped, variables, furnishings } =
+        isolate(&Ground {
+            root: setting.root,
+            pane: setting.pane,
+            agent: &agent,
+            method: request.isolation.unwrap_or(setting.method),
+            config: setting.isolation,
+            client: &request.client_env,
+            exists: setting.exists,
+        });
     let mut env = Environment::inherited(&request.client_env);
+    leave_the_clients_pane(&mut env, setting.root, &user_home)?;
+    dropped.iter().for_each(|name| env.remove(name));
     for (name, value) in &request.env {
         env.set(name, value)?;
     }
-    for (name, value) in own_variables(request, setting) {
-        env.set(name, &value)?;
+    let own = own_variables(request, setting).map(|(name, value)| (name.to_owned(), value));
+    for (name, value) in own.into_iter().chain(variables) {
+        env.set(&name, &value)?;
     }
-    Ok(LaunchRecord {
+    let (start, conversation, resumes) = conversation(&agent, &asked, setting);
+    let record = LaunchRecord {
         pane: setting.pane,
         session: setting.session,
         name: setting.name.clone(),
-        agent: "shell".to_owned(),
-        argv,
+        agent: agent.name.clone(),
+        argv: agent.argv(&asked, &start),
+        asked,
         cwd: request.cwd.clone(),
         env,
         size: request.size.unwrap_or_default(),
         created: setting.now,
-    })
+        isolation,
+        conversation,
+        used: false,
+        earlier: Vec::new(),
+        owner: Some(setting.owner),
+    };
+    Ok(Plan { record, furnishings, agent, users_dir, resumes })
+}
+
+/// What is wrong with a request, if anything; otherwise its agent, program and arguments.
+///
+/// # Errors
+///
+/// [`Unplannable`], naming what is wrong with the request.
+pub fn check(
+    request: &LaunchRequest,
+    agents: &BTreeMap<String, AgentConfig>,
+) -> Result<(Agent, Vec<String>), Unplannable> {
+    if !request.cwd.starts_with('/') || request.cwd.contains('\0') {
+        return Err(Unplannable::RelativeCwd(request.cwd.clone()));
+    }
+    let (agent, command) = match &request.agent {
+        Some(name) => {
+            let agent = Agent::named(name, agents)?;
+            let command = agent.command_for(&request.command);
+            (agent, command)
+        }
+        None => (Agent::of_command(&request.command, agents), request.command.clone()),
+    };
+    let argv = argv(command, request)?;
+    let mut scratch = Environment::default();
+    for (name, value) in &request.env {
+        scratch.set(name, value)?;
+    }
+    Ok((agent, argv))
+}
+
+/// A client in a pane has variables that lead into that pane; they are not handed down.
+fn leave_the_clients_pane(
+    env: &mut Environment,
+    root: &str,
+    user_home: &str,
+) -> Result<(), InvalidVariable> {
+    let leads = |(name, value): (&str, &str)| {
+        (name != "PATH" && is_in_a_pane(value, root)).then(|| name.to_owned())
+    };
+    let leading: Vec<String> = env.iter().filter_map(leads).collect();
+    for name in leading {
+        env.remove(&name);
+        if name == "HOME" {
+            env.set(&name, user_home)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the agent is told about its conversation, the conversation as far as it is known, and the
+/// one that the user's own arguments resume.
+fn conversation(
+    agent: &Agent,
+    asked: &[String],
+    setting: &Setting<'_>,
+) -> (Start, Option<ConversationId>, Option<ConversationId>) {
+    match agent.asked(asked) {
+        Asked::Nothing if agent.takes_new_id() => {
+            let id = setting.conversation.clone();
+            (Start::New(id.clone()), Some(id), None)
+        }
+        Asked::New(id) => (Start::Plain, Some(id), None),
+        Asked::Resume(id) => (Start::Plain, Some(id.clone()), Some(id)),
+        Asked::Nothing | Asked::AgentChooses | Asked::None => (Start::Plain, None, None),
+    }
+}
+
+impl LaunchRecord {
+    /// Program and arguments as they were asked for. Records of older releases have only what was
+    /// executed, which was the same.
+    #[must_use]
+    pub fn asked(&self) -> &[String] {
+        if self.asked.is_empty() { &self.argv } else { &self.asked }
+    }
+
+    /// The same pane with another conversation. The one that it had is remembered.
+    pub fn converse(&mut self, id: ConversationId) {
+        if self.conversation.as_ref() == Some(&id) {
+            return;
+        }
+        self.earlier.retain(|earlier| *earlier != id);
+        self.earlier.extend(self.conversation.replace(id));
+    }
 }
 
 /// The name of a pane that nobody named: its program's.
 #[must_use]
-pub fn default_name(request: &LaunchRequest) -> Name {
-    let program = argv(request).ok().and_then(|argv| argv.into_iter().next()).unwrap_or_default();
+pub fn default_name(argv: &[String]) -> Name {
+    let program = argv.first().map(String::as_str).unwrap_or_default();
     Name::near(program.rsplit('/').next().unwrap_or_default())
 }
 
-fn argv(request: &LaunchRequest) -> Result<Vec<String>, Unplannable> {
-    let argv = if request.command.is_empty() {
-        let shell = request.client_env.get("SHELL").filter(|shell| shell.starts_with('/'));
-        vec![shell.cloned().unwrap_or_else(|| "/bin/sh".to_owned())]
-    } else {
-        request.command.clone()
-    };
+/// The user's shell.
+#[must_use]
+pub fn shell(client: &BTreeMap<String, String>) -> String {
+    let shell = client.get("SHELL").filter(|shell| shell.starts_with('/'));
+    shell.cloned().unwrap_or_else(|| "/bin/sh".to_owned())
+}
+
+/// Starts the user's shell where nothing else was asked for.
+fn argv(command: Vec<String>, request: &LaunchRequest) -> Result<Vec<String>, Unplannable> {
+    let argv = if command.is_empty() { vec![shell(&request.client_env)] } else { command };
     if argv[0].is_empty() {
         return Err(Unplannable::EmptyCommand);
     }
@@ -161,7 +325,7 @@ fn argv(request: &LaunchRequest) -> Result<Vec<String>, Unplannable> {
     Ok(argv)
 }
 
-fn own_variables(request: &LaunchRequest, setting: &Setting) -> [(&'static str, String); 13] {
+fn own_variables(request: &LaunchRequest, setting: &Setting<'_>) -> [(&'static str, String); 13] {
     [
         ("CCMUX", "1".to_owned()),
         ("CCMUX_SOCKET", setting.paths.socket.clone()),
@@ -184,7 +348,10 @@ fn own_variables(request: &LaunchRequest, setting: &Setting) -> [(&'static str, 
 mod tests {
     use super::*;
 
-    fn setting() -> Setting {
+    fn setting() -> Setting<'static> {
+        static AGENTS: BTreeMap<String, AgentConfig> = BTreeMap::new();
+        static ISOLATION: std::sync::LazyLock<IsolationConfig> =
+            std::sync::LazyLock::new(IsolationConfig::default);
         Setting {
             pane: PaneId::from_random([1; 16]),
             session: SessionId::from_random([2; 16]),
@@ -194,6 +361,13 @@ mod tests {
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
             },
+            root: "/s",
+            owner: 1000,
+            method: Method::ConfigDir,
+            isolation: &ISOLATION,
+            agents: &AGENTS,
+            conversation: ConversationId::from_random([3; 16]),
+            exists: &|_| false,
             now: Timestamp(7),
             version: "0.1.0",
         }
@@ -210,10 +384,11 @@ mod tests {
 
     #[test]
     fn without_a_command_the_users_shell_is_started() {
-        let record = plan(&request(&[]), &setting()).unwrap();
+        let record = plan(&request(&[]), &setting()).unwrap().record;
 
         assert_eq!(record.argv, ["/bin/zsh"]);
-        assert_eq!(default_name(&request(&[])).as_str(), "zsh");
+        assert_eq!(record.agent, "shell");
+        assert_eq!(default_name(&record.argv).as_str(), "zsh");
     }
 
     #[test]
@@ -223,7 +398,7 @@ mod tests {
         request.env.insert("EDITOR".to_owned(), "vi".to_owned());
         request.client_env.insert("TMPDIR".to_owned(), "/tmp".to_owned());
 
-        let record = plan(&request, &setting()).unwrap();
+        let record = plan(&request, &setting()).unwrap().record;
 
         assert_eq!(record.env.get("CCMUX_PANE_ID"), Some(record.pane.to_string().as_str()));
         assert_eq!(record.env.get("TMPDIR"), Some("/s/temp"));
@@ -239,7 +414,110 @@ mod tests {
             (relative, Unplannable::RelativeCwd("src".to_owned())),
         ];
         for (request, refused) in cases {
-            assert_eq!(plan(&request, &setting()), Err(refused));
+            assert_eq!(plan(&request, &setting()).unwrap_err(), refused);
         }
+    }
+
+    /// A client in a pane that has a home of its own, beside an outer claude and in tmux.
+    fn inner_client() -> BTreeMap<String, String> {
+        [
+            ("HOME", "/s/claude-homes/pane-x"),
+            ("CCMUX_USER_HOME", "/home/me"),
+            ("PATH", "/usr/bin"),
+            ("CLAUDE_CONFIG_DIR", "/s/claude-configs/pane-x"),
+            ("XDG_CONFIG_HOME", "/s/opencode-configs/pane-x/config"),
+            ("XDG_RUNTIME_DIR", "/run/user/1000"),
+            ("CLAUDECODE", "1"),
+            ("CLAUDE_CODE_SESSION_ID", "other"),
+            ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+            ("TMUX", "/tmp/tmux-0/default,1,0"),
+            ("ANTHROPIC_API_KEY", "sk-ant-key"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    #[test]
+    fn a_pane_asked_for_from_inside_another_is_as_clean_as_any() {
+        let request = LaunchRequest { client_env: inner_client(), ..request(&["claude"]) };
+
+        let record = plan(&request, &setting()).unwrap().record;
+
+        let pane = record.pane;
+        assert_eq!(record.env.get("HOME"), Some("/home/me"));
+        let dir = format!("/s/claude-configs/pane-{pane}");
+        assert_eq!(record.env.get("CLAUDE_CONFIG_DIR"), Some(dir.as_str()));
+        assert_eq!(record.isolation.dir_of("claude"), Some(dir.as_str()));
+        assert_eq!(record.env.get("XDG_RUNTIME_DIR"), Some("/run/user/1000"));
+        for name in [
+            "XDG_CONFIG_HOME",
+            "CLAUDECODE",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "TMUX",
+            "CCMUX_USER_HOME",
+        ] {
+            assert_eq!(record.env.get(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_keeps_a_pane_apart_wins_over_what_the_user_sets() {
+        let mut request = request(&["bash"]);
+        request.env.insert("CLAUDE_CONFIG_DIR".to_owned(), "/home/me/.claude".to_owned());
+
+        let record = plan(&request, &setting()).unwrap().record;
+
+        let dir = format!("/s/claude-configs/pane-{}", record.pane);
+        assert_eq!(record.env.get("CLAUDE_CONFIG_DIR"), Some(dir.as_str()));
+    }
+
+    #[test]
+    fn an_agent_is_told_by_its_name_or_by_its_program() {
+        let id = setting().conversation;
+        let named = |agent: &str, command: &[&str]| LaunchRequest {
+            agent: Some(agent.to_owned()),
+            ..request(command)
+        };
+        let cases = [
+            (
+                request(&["/opt/bin/claude", "-p", "x"]),
+                "claude",
+                "/opt/bin/claude --session-id ID -p x",
+            ),
+            (
+                named("claude", &["--model", "opus"]),
+                "claude",
+                "claude --session-id ID --model opus",
+            ),
+            (named("claude", &["/opt/claude"]), "claude", "/opt/claude --session-id ID"),
+            (request(&["claude", "mcp", "list"]), "claude", "claude mcp list"),
+            (request(&["codex", "fix"]), "codex", "codex fix"),
+            (named("shell", &["bash", "-l"]), "shell", "bash -l"),
+            (request(&["make", "claude"]), "shell", "make claude"),
+        ];
+        for (request, agent, argv) in cases {
+            let record = plan(&request, &setting()).unwrap().record;
+            let argv = argv.replace("ID", id.as_str());
+            assert_eq!((record.agent.as_str(), record.argv.join(" ")), (agent, argv));
+        }
+        let unknown = plan(&named("cursor", &[]), &setting()).unwrap_err();
+        assert!(unknown.to_string().contains("claude, codex"), "{unknown}");
+    }
+
+    #[test]
+    fn an_id_is_replaced_and_never_lost() {
+        let mut record = plan(&request(&["claude"]), &setting()).unwrap().record;
+        let (first, second) = (setting().conversation, ConversationId::from_random([9; 16]));
+
+        record.converse(second.clone());
+        record.converse(second.clone());
+
+        assert_eq!(
+            (record.conversation.clone(), &record.earlier),
+            (Some(second.clone()), &vec![first.clone()])
+        );
+        record.converse(first.clone());
+        assert_eq!((record.conversation, record.earlier), (Some(first), vec![second]));
     }
 }

@@ -4,7 +4,9 @@
 //! those words mean and which changes are legal. It opens no file, reads no clock and no
 //! environment, and knows no runtime, so everything here can be tested by calling it.
 
+pub mod agent;
 pub mod config;
+pub mod conversation;
 pub mod ending;
 pub mod environment;
 pub mod event;
@@ -20,6 +22,7 @@ pub mod session;
 pub mod size;
 pub mod time;
 
+pub use conversation::ConversationId;
 pub use ending::{Ending, EndingReason};
 pub use ids::{PaneId, SessionId};
 pub use launch::{LaunchRecord, LaunchRequest};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::SessionId;
+use crate::isolation::Method;
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -22,6 +23,9 @@ pub struct SessionRecord {
     pub created: Timestamp,
     /// Made only to hold one pane, because the user named no session: it goes with its last pane.
     pub implicit: bool,
+    /// How its panes are kept apart, unless they say otherwise themselves.
+    #[serde(default)]
+    pub isolation: Option<Method>,
 }
 
 impl SessionRecord {

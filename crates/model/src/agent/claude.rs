@@ -1,0 +1,369 @@
+//! Claude Code.
+//!
+//! Everything of it lies in `CLAUDE_CONFIG_DIR`, `.claude.json` included. A directory that it finds
+//! empty makes it ask about theme, key and trust, so [`made`] answers these questions before the
+//! first start. The login stays in the user's own store, which a variable of its own points to: its
+//! file is replaced by renaming, so links to it break, and its tokens are for one use, so copies of
+//! it log everybody out.
+//!
+//! A running process keeps `sessions/<pid>.json` about itself, in place and undocumented: it is
+//! believed only as far as it can be checked.
+
+use serde_json::{Map, Value, json};
+
+use super::arguments::Grammar;
+use super::{
+    Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Store,
+    UserDir, words,
+};
+use crate::config::Share;
+use crate::conversation::ConversationId;
+
+pub(super) const NAME: &str = "claude";
+
+/// What panes take over for it.
+pub(super) const INHERITS: &[&str] = &[
+    "ANTHROPIC_*",
+    "CLAUDE_CODE_DISABLE_*",
+    "CLAUDE_CODE_ENABLE_*",
+    "CLAUDE_CODE_MAX_*",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_SKIP_*",
+    "CLAUDE_CODE_USE_*",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_COST_WARNINGS",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_TELEMETRY",
+    "MAX_THINKING_TOKENS",
+];
+
+/// How much of the end of a key is enough for it to be recognised.
+const KEY_SUFFIX: usize = 20;
+
+/// The file with everything that is not a setting.
+const STATE: &str = ".claude.json";
+
+const KEY: &str = "ANTHROPIC_API_KEY";
+
+/// What of the user's state a pane starts with.
+const CARRIED: [&str; 3] = ["theme", "oauthAccount", "bypassPermissionsModeAccepted"];
+
+/// What of the user's entry of a project a pane starts with: its servers and what was said to them.
+const PROJECT_SERVERS: [&str; 4] =
+    ["mcpServers", "mcpContextUris", "enabledMcpjsonServers", "disabledMcpjsonServers"];
+
+const GRAMMAR: Grammar = Grammar {
+    subcommands: &[
+        "agents",
+        "attach",
+        "auth",
+        "auto-mode",
+        "config",
+        "doctor",
+        "gateway",
+        "import",
+        "install",
+        "kill",
+        "logs",
+        "mcp",
+        "migrate-installer",
+        "plugin",
+        "plugins",
+        "purge",
+        "respawn",
+        "rm",
+        "setup-token",
+        "stop",
+        "ultrareview",
+        "update",
+        "upgrade",
+    ],
+    switches: &[
+        "--allow-dangerously-skip-permissions",
+        "--ax-screen-reader",
+        "--background",
+        "--bare",
+        "--bg",
+        "--brief",
+        "--chrome",
+        "--continue",
+        "--dangerously-skip-permissions",
+        "--desktop",
+        "--disable-slash-commands",
+        "--exclude-dynamic-system-prompt-sections",
+        "--fork-session",
+        "--forward-subagent-text",
+        "--help",
+        "--ide",
+        "--include-hook-events",
+        "--include-partial-messages",
+        "--mcp-debug",
+        "--no-chrome",
+        "--no-session-persistence",
+        "--print",
+        "--replay-user-messages",
+        "--restricted",
+        "--safe-mode",
+        "--strict-mcp-config",
+        "--tmux",
+        "--verbose",
+        "--version",
+        "-c",
+        "-h",
+        "-p",
+        "-v",
+    ],
+    variadic: &[
+        "--add-dir",
+        "--allowed-tools",
+        "--allowedTools",
+        "--betas",
+        "--disallowed-tools",
+        "--disallowedTools",
+        "--file",
+        "--mcp-config",
+        "--tools",
+    ],
+    begins: &["--session-id"],
+    resumes: &["--resume", "-r"],
+    resume_subcommand: None,
+    agent_chooses: &["--continue", "-c", "--fork-session", "--from-pr", "--teleport", "--cloud"],
+    ends: &["--help", "-h", "--version", "-v", "--no-session-persistence"],
+    takes_prompt: true,
+};
+
+pub(super) fn agent() -> Agent {
+    let shared = [
+        Share::Settings,
+        Share::ClaudeMd,
+        Share::Commands,
+        Share::Agents,
+        Share::Skills,
+        Share::Plugins,
+    ];
+    Agent {
+        name: NAME.to_owned(),
+        command: words(["claude"]),
+        variables: vec![("CLAUDE_CONFIG_DIR".to_owned(), String::new())],
+        in_every_pane: true,
+        temp_variable: Some("CLAUDE_CODE_TMPDIR".to_owned()),
+        inherits: INHERITS,
+        // Inherited from another claude, these make it take itself for a part of that one.
+        scrubs: words([
+            "CLAUDECODE",
+            "CLAUDE_CODE_CHILD_SESSION",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_CODE_SSE_PORT",
+        ]),
+        directories: &["sessions"],
+        user_dir: UserDir {
+            variable: Some("CLAUDE_CONFIG_DIR"),
+            under_variable: "",
+            under_home: ".claude",
+        },
+        links: shared
+            .map(|share| Link {
+                at: share.as_str().to_owned(),
+                to: Origin::Dir(share.as_str().to_owned()),
+                share: Some(share),
+            })
+            .into(),
+        copies: Vec::new(),
+        consults: vec![Consulted { name: STATE, origin: Origin::Top(STATE.to_owned()), digest }],
+        made: Some(made),
+        logins: Logins {
+            variables: &[
+                "CLAUDE_CODE_USE_BEDROCK",
+                "CLAUDE_CODE_USE_VERTEX",
+                "CLAUDE_CODE_USE_FOUNDRY",
+                "ANTHROPIC_AUTH_TOKEN",
+                KEY,
+                "CLAUDE_CODE_OAUTH_TOKEN",
+            ],
+            store: Some(Store {
+                variable: "CLAUDE_SECURESTORAGE_CONFIG_DIR",
+                file: ".credentials.json",
+            }),
+        },
+        conversations: Conversations {
+            grammar: GRAMMAR,
+            new: words(["--session-id", "{id}"]),
+            resume: words(["--resume", "{id}"]),
+            transcript: Some("projects/*/{id}.jsonl".to_owned()),
+            live: Some(Live { dir: "sessions", read: liveness }),
+            identify: Some(|name, _| name.strip_suffix(".jsonl")?.parse().ok()),
+        },
+    }
+}
+
+/// What matters of the user's own state.
+fn digest(bytes: &[u8]) -> Option<Value> {
+    let Value::Object(state) = serde_json::from_slice(bytes).ok()? else { return None };
+    let mut kept = Map::new();
+    for key in CARRIED.into_iter().chain(["mcpServers", "customApiKeyResponses"]) {
+        if let Some(value) = state.get(key) {
+            kept.insert(key.to_owned(), value.clone());
+        }
+    }
+    let projects = state.get("projects").and_then(Value::as_object).into_iter().flatten();
+    let projects: Map<String, Value> =
+        projects.filter_map(|(path, project)| Some((path.clone(), servers_of(project)?))).collect();
+    kept.insert("projects".to_owned(), projects.into());
+    Some(kept.into())
+}
+
+/// The servers of a project, unless it has none.
+fn servers_of(project: &Value) -> Option<Value> {
+    let is_empty = |value: &Value| match value {
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => true,
+    };
+    let servers: Map<String, Value> = PROJECT_SERVERS
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), project.get(key)?.clone())))
+        .filter(|(_, value)| !is_empty(value))
+        .collect();
+    (!servers.is_empty()).then(|| servers.into())
+}
+
+/// The state that lets a first start go straight to the prompt.
+fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
+    let nothing = Value::Null;
+    let user = seeding.digests.get(STATE).unwrap_or(&nothing);
+    let shares_servers = seeding.share.contains(&Share::McpServers);
+    let mut state = Map::new();
+    state.insert("hasCompletedOnboarding".to_owned(), true.into());
+    for key in CARRIED {
+        if let Some(value) = user.get(key) {
+            state.insert(key.to_owned(), value.clone());
+        }
+    }
+    if let Some(servers) = user.get("mcpServers").filter(|_| shares_servers) {
+        state.insert("mcpServers".to_owned(), servers.clone());
+    }
+    if let Some(key) = seeding.environment.get(KEY) {
+        state.insert("customApiKeyResponses".to_owned(), key_responses(key, user));
+    }
+    let project = |path: &String| {
+        let servers = user.get("projects").and_then(|projects| projects.get(path));
+        let mut project = match servers.filter(|_| shares_servers) {
+            Some(Value::Object(servers)) => servers.clone(),
+            _ => Map::new(),
+        };
+        project.insert("hasTrustDialogAccepted".to_owned(), true.into());
+        (path.clone(), Value::Object(project))
+    };
+    let projects: Map<String, Value> = seeding.trusted.iter().map(project).collect();
+    state.insert("projects".to_owned(), projects.into());
+    let bytes = serde_json::to_vec_pretty(&state).expect("the keys are strings");
+    vec![Seed { at: STATE.to_owned(), bytes }]
+}
+
+/// That the user wants this key to be used, unless he has said that he does not.
+fn key_responses(key: &str, user: &Value) -> Value {
+    let start = key.char_indices().rev().nth(KEY_SUFFIX - 1).map_or(0, |(at, _)| at);
+    let suffix = &key[start..];
+    let rejected = user
+        .pointer("/customApiKeyResponses/rejected")
+        .and_then(Value::as_array)
+        .is_some_and(|rejected| rejected.iter().any(|known| known == suffix));
+    if rejected {
+        json!({ "approved": [], "rejected": [suffix] })
+    } else {
+        json!({ "approved": [suffix], "rejected": [] })
+    }
+}
+
+fn liveness(bytes: &[u8]) -> Option<Liveness> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let text = |key: &str| value.get(key)?.as_str().map(str::to_owned);
+    let started = value.get("procStart").and_then(|start| match start {
+        Value::String(text) => text.parse().ok(),
+        number => number.as_u64(),
+    });
+    Some(Liveness {
+        pid: u32::try_from(value.get("pid")?.as_u64()?).ok()?,
+        started,
+        conversation: text("sessionId")?.parse::<ConversationId>().ok()?,
+        cwd: text("cwd"),
+        version: text("version"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::environment::Environment;
+
+    const USER: &str = r#"{
+        "theme": "light", "numStartups": 7, "userID": "x",
+        "mcpServers": {"db": {"command": "db-mcp"}},
+        "projects": {
+            "/src": {"mcpServers": {"web": {"url": "http://localhost"}}, "history": ["secret"]},
+            "/other": {"mcpServers": {}}
+        }
+    }"#;
+
+    fn state(share: &[Share], key: Option<&str>) -> Value {
+        let mut environment = Environment::default();
+        if let Some(key) = key {
+            environment.set(KEY, key).unwrap();
+        }
+        let seeding = Seeding {
+            digests: BTreeMap::from([(STATE, digest(USER.as_bytes()).unwrap())]),
+            trusted: &["/src".to_owned(), "/src/deep".to_owned()],
+            share,
+            environment: &environment,
+        };
+        let seeds = made(&seeding);
+        assert_eq!(seeds[0].at, ".claude.json");
+        serde_json::from_slice(&seeds[0].bytes).unwrap()
+    }
+
+    #[test]
+    fn a_first_start_finds_every_question_answered() {
+        let state = state(&Share::ALL, Some("sk-ant-0123456789abcdefghijklmnop"));
+
+        assert_eq!(
+            state,
+            json!({
+                "hasCompletedOnboarding": true,
+                "theme": "light",
+                "mcpServers": {"db": {"command": "db-mcp"}},
+                "customApiKeyResponses": {"approved": ["6789abcdefghijklmnop"], "rejected": []},
+                "projects": {
+                    "/src": {
+                        "mcpServers": {"web": {"url": "http://localhost"}},
+                        "hasTrustDialogAccepted": true,
+                    },
+                    "/src/deep": {"hasTrustDialogAccepted": true},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn servers_are_carried_over_only_where_they_are_shared() {
+        let state = state(&[], None);
+
+        assert_eq!(state.get("mcpServers"), None);
+        assert_eq!(state["projects"]["/src"], json!({"hasTrustDialogAccepted": true}));
+        assert_eq!(state.get("customApiKeyResponses"), None);
+    }
+
+    #[test]
+    fn what_a_running_process_says_is_read_with_care() {
+        let said = br#"{"pid": 7, "procStart": "12345", "cwd": "/src", "status": "idle",
+            "sessionId": "550e8400-e29b-41d4-a716-446655440000"}"#;
+
+        let liveness = liveness(said).unwrap();
+
+        assert_eq!((liveness.pid, liveness.started), (7, Some(12345)));
+        assert_eq!(super::liveness(&said[..40]), None);
+        assert_eq!(super::liveness(br#"{"pid": 7, "sessionId": "../x"}"#), None);
+    }
+}

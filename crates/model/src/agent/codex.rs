@@ -1,0 +1,179 @@
+//! Codex.
+//!
+//! Everything of it lies in `CODEX_HOME`, which has to exist. It chooses the ids of its
+//! conversations itself; `resume` is a subcommand and stands before all other arguments.
+
+use serde_json::Value;
+
+use super::arguments::Grammar;
+use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
+use crate::config::Share;
+
+pub(super) const NAME: &str = "codex";
+
+/// What panes take over for it.
+pub(super) const INHERITS: &[&str] = &["OPENAI_*", "CODEX_API_KEY"];
+
+const CONFIG: &str = "config.toml";
+
+const GRAMMAR: Grammar = Grammar {
+    subcommands: &[
+        "a",
+        "agents",
+        "app-server",
+        "apply",
+        "archive",
+        "cloud",
+        "completion",
+        "debug",
+        "delete",
+        "doctor",
+        "exec-server",
+        "features",
+        "fork",
+        "help",
+        "login",
+        "logout",
+        "mcp",
+        "mcp-server",
+        "migrate-nfs-db",
+        "migrate-rollouts",
+        "plugin",
+        "queue",
+        "remote-control",
+        "sandbox",
+        "unarchive",
+        "update",
+    ],
+    switches: &[
+        "--dangerously-bypass-approvals-and-sandbox",
+        "--full-auto",
+        "--help",
+        "--json",
+        "--last",
+        "--no-alt-screen",
+        "--oss",
+        "--search",
+        "--skip-git-repo-check",
+        "--strict-config",
+        "--version",
+        "-V",
+        "-h",
+    ],
+    variadic: &[],
+    begins: &[],
+    resumes: &[],
+    resume_subcommand: Some("resume"),
+    agent_chooses: &["--last"],
+    ends: &["--help", "-h", "--version", "-V"],
+    takes_prompt: true,
+};
+
+pub(super) fn agent() -> Agent {
+    let link = |name: &str, share| Link {
+        at: name.to_owned(),
+        to: Origin::Dir(name.to_owned()),
+        share: Some(share),
+    };
+    Agent {
+        name: NAME.to_owned(),
+        command: words(["codex"]),
+        variables: vec![("CODEX_HOME".to_owned(), String::new())],
+        in_every_pane: true,
+        temp_variable: None,
+        inherits: INHERITS,
+        scrubs: words(["CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"]),
+        directories: &[],
+        user_dir: UserDir {
+            variable: Some("CODEX_HOME"),
+            under_variable: "",
+            under_home: ".codex",
+        },
+        links: vec![
+            link("AGENTS.md", Share::ClaudeMd),
+            link("prompts", Share::Commands),
+            link("rules", Share::Settings),
+            link("skills", Share::Skills),
+        ],
+        copies: Vec::new(),
+        consults: vec![Consulted {
+            name: CONFIG,
+            origin: Origin::Dir(CONFIG.to_owned()),
+            digest: |bytes| Some(Value::String(std::str::from_utf8(bytes).ok()?.to_owned())),
+        }],
+        made: Some(made),
+        logins: Logins { variables: &["CODEX_API_KEY", "OPENAI_API_KEY"], store: None },
+        conversations: Conversations {
+            grammar: GRAMMAR,
+            new: Vec::new(),
+            resume: words(["resume", "{id}"]),
+            transcript: Some("sessions/*/*/*/rollout-*-{id}.jsonl".to_owned()),
+            live: None,
+            identify: Some(|name, _| {
+                let stem = name.strip_suffix(".jsonl")?;
+                stem.get(stem.len().checked_sub(36)?..)?.parse().ok()
+            }),
+        },
+    }
+}
+
+/// The user's configuration, with trust in where the pane works. A copy, because codex writes to
+/// it.
+fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
+    let shared = seeding.share.contains(&Share::Settings);
+    let user = seeding.digests.get(CONFIG).filter(|_| shared).and_then(Value::as_str);
+    let mut text = user.unwrap_or_default().to_owned();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for path in seeding.trusted {
+        // The rules for such a text are JSON's, as far as a path can use them.
+        let header = format!("[projects.{}]", Value::String(path.clone()));
+        if !text.contains(&header) {
+            text.push_str(&format!("\n{header}\ntrust_level = \"trusted\"\n"));
+        }
+    }
+    vec![Seed { at: CONFIG.to_owned(), bytes: text.into_bytes() }]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::conversation::{ConversationId, Start};
+    use crate::environment::Environment;
+
+    const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+    #[test]
+    fn trust_is_added_to_a_copy_of_what_the_user_has() {
+        let user = "model = \"o3\"\n\n[projects.\"/known\"]\ntrust_level = \"untrusted\"\n";
+        let environment = Environment::default();
+        let seeding = Seeding {
+            digests: BTreeMap::from([(CONFIG, Value::String(user.to_owned()))]),
+            trusted: &["/known".to_owned(), "/a \"b\"".to_owned()],
+            share: &Share::ALL,
+            environment: &environment,
+        };
+
+        let seed = made(&seeding).remove(0);
+
+        let text = String::from_utf8(seed.bytes).unwrap();
+        let added = "\n[projects.\"/a \\\"b\\\"\"]\ntrust_level = \"trusted\"\n";
+        assert_eq!(text, format!("{user}{added}"));
+    }
+
+    #[test]
+    fn a_conversation_is_resumed_by_a_subcommand_that_stands_first() {
+        let base = ["codex", "--model", "o3", "fix it"].map(str::to_owned);
+        let id: ConversationId = ID.parse().unwrap();
+
+        let argv = agent().argv(&base, &Start::Resume(id.clone()));
+
+        assert_eq!(argv, ["codex", "resume", ID, "--model", "o3"]);
+        let identify = agent().conversations.identify.unwrap();
+        assert_eq!(identify(&format!("rollout-2026-01-01T00-00-00-{ID}.jsonl"), b""), Some(id));
+        assert_eq!(identify("x.jsonl", b""), None);
+    }
+}

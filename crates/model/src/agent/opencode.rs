@@ -1,0 +1,136 @@
+//! opencode.
+//!
+//! It follows the XDG directories and nothing else, so all four of them are its own in its panes,
+//! and in its panes only: other programs follow them too. What those need of the configuration is
+//! linked.
+
+use super::arguments::Grammar;
+use super::{Agent, Conversations, Copied, Link, Logins, Origin, UserDir, words};
+use crate::config::Share;
+
+pub(super) const NAME: &str = "opencode";
+
+/// What panes take over for it.
+pub(super) const INHERITS: &[&str] =
+    &["OPENCODE_API_KEY", "OPENCODE_DISABLE_*", "OPENCODE_MODEL*", "OPENROUTER_API_KEY"];
+
+const GRAMMAR: Grammar = Grammar {
+    subcommands: &[
+        "acp",
+        "agent",
+        "attach",
+        "auth",
+        "completion",
+        "db",
+        "debug",
+        "export",
+        "github",
+        "import",
+        "mcp",
+        "models",
+        "plug",
+        "plugin",
+        "pr",
+        "providers",
+        "serve",
+        "session",
+        "stats",
+        "uninstall",
+        "upgrade",
+        "web",
+    ],
+    switches: &[
+        "--auto",
+        "--continue",
+        "--fork",
+        "--help",
+        "--mdns",
+        "--mini",
+        "--no-replay",
+        "--print-logs",
+        "--pure",
+        "--version",
+        "-c",
+        "-h",
+        "-v",
+    ],
+    variadic: &[],
+    begins: &[],
+    resumes: &["--session", "-s"],
+    resume_subcommand: None,
+    agent_chooses: &["--continue", "-c", "--fork"],
+    ends: &["--help", "-h", "--version", "-v"],
+    // A word that stands alone is the project to work in.
+    takes_prompt: false,
+};
+
+pub(super) fn agent() -> Agent {
+    let variable = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+    let own = |name: &str, share| Link {
+        at: format!("config/opencode/{name}"),
+        to: Origin::Dir(name.to_owned()),
+        share: Some(share),
+    };
+    let others = |name: &str| Link {
+        at: format!("config/{name}"),
+        to: Origin::Home(format!(".config/{name}")),
+        share: None,
+    };
+    let config = |name: &str| Copied {
+        at: format!("config/opencode/{name}"),
+        from: Origin::Dir(name.to_owned()),
+        share: Some(Share::Settings),
+    };
+    Agent {
+        name: NAME.to_owned(),
+        command: words(["opencode"]),
+        variables: vec![
+            variable("XDG_CONFIG_HOME", "config"),
+            variable("XDG_DATA_HOME", "data"),
+            variable("XDG_STATE_HOME", "state"),
+            variable("XDG_CACHE_HOME", "cache"),
+        ],
+        in_every_pane: false,
+        temp_variable: None,
+        inherits: INHERITS,
+        scrubs: words(["OPENCODE", "OPENCODE_CONFIG_DIR", "OPENCODE_SERVER"]),
+        directories: &["config", "config/opencode", "data", "state", "cache"],
+        user_dir: UserDir {
+            variable: Some("XDG_CONFIG_HOME"),
+            under_variable: "opencode",
+            under_home: ".config/opencode",
+        },
+        links: vec![
+            own("AGENTS.md", Share::ClaudeMd),
+            own("command", Share::Commands),
+            own("commands", Share::Commands),
+            own("agent", Share::Agents),
+            own("agents", Share::Agents),
+            own("skills", Share::Skills),
+            own("plugin", Share::Plugins),
+            own("plugins", Share::Plugins),
+            others("git"),
+            others("gh"),
+        ],
+        copies: vec![config("opencode.json"), config("opencode.jsonc"), config("config.json")],
+        consults: Vec::new(),
+        made: None,
+        logins: Logins {
+            variables: &[
+                "OPENCODE_API_KEY",
+                "ANTHROPIC_API_KEY",
+                "OPENAI_API_KEY",
+                "GEMINI_API_KEY",
+            ],
+            store: None,
+        },
+        conversations: Conversations {
+            grammar: GRAMMAR,
+            new: Vec::new(),
+            resume: words(["--session", "{id}"]),
+            transcript: Some("data/opencode/storage/session_diff/{id}.json".to_owned()),
+            live: None,
+            identify: Some(|name, _| name.strip_suffix(".json")?.parse().ok()),
+        },
+    }
+}

@@ -1,0 +1,27 @@
+//! The shell: any program that is not an agent we know.
+//!
+//! Its panes are isolated like all others, since people type the names of agents in them.
+
+use super::{Agent, Conversations, Logins, UserDir};
+
+pub(super) const NAME: &str = "shell";
+
+pub(super) fn agent() -> Agent {
+    Agent {
+        name: NAME.to_owned(),
+        command: Vec::new(),
+        variables: Vec::new(),
+        in_every_pane: false,
+        temp_variable: None,
+        inherits: &[],
+        scrubs: Vec::new(),
+        directories: &[],
+        user_dir: UserDir::default(),
+        links: Vec::new(),
+        copies: Vec::new(),
+        consults: Vec::new(),
+        made: None,
+        logins: Logins::default(),
+        conversations: Conversations::default(),
+    }
+}
