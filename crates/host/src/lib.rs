@@ -7,14 +7,17 @@ pub mod clock;
 pub mod config;
 pub mod descriptors;
 pub mod file;
+pub mod furnish;
 pub mod hooks;
 pub mod household;
 pub mod lock;
 pub mod log;
 pub mod process;
 pub mod record;
+pub mod repository;
 pub mod root;
 pub mod socket;
 pub mod store;
+pub mod transcript;
 
 pub use root::StateRoot;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use model::{PaneId, SessionId};
+use model::{PaneId, SessionId, isolation};
 use rustix::process::geteuid;
 
 use crate::file::{FileError, make_dir};
@@ -154,6 +154,28 @@ impl StateRoot {
     #[must_use]
     pub fn trash(&self) -> PathBuf {
         self.0.join("trash")
+    }
+
+    /// The directories that keep this pane apart from others, as far as they are there: whatever
+    /// has its name, be it a directory or not.
+    #[must_use]
+    pub fn apart(&self, pane: PaneId) -> Vec<PathBuf> {
+        let entry = isolation::pane_entry(pane);
+        let places = self.holders().into_iter().map(|holder| holder.join(&entry));
+        places.filter(|place| fs::symlink_metadata(place).is_ok()).collect()
+    }
+
+    /// The directories in which such directories of all panes lie, sorted. A link is none.
+    #[must_use]
+    pub fn holders(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut holders: Vec<PathBuf> = entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter(|entry| entry.file_name().to_str().is_some_and(isolation::holds_pane_dirs))
+            .map(|entry| entry.path())
+            .collect();
+        holders.sort();
+        holders
     }
 
     /// One session.

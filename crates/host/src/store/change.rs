@@ -1,7 +1,10 @@
 //! One change of the registry: what can be asked and done within it.
 
 use model::event::{Event, Happening};
-use model::{Ending, EndingReason, Name, PaneId, SessionId, SessionRecord, Timestamp};
+use model::isolation::Method;
+use model::{
+    ConversationId, Ending, EndingReason, Name, PaneId, SessionId, SessionRecord, Timestamp,
+};
 use rusqlite::{OptionalExtension as _, Row, Savepoint, params};
 
 use super::StoreError;
@@ -66,7 +69,8 @@ pub enum Removed {
     PaneAndSession,
 }
 
-const SESSION: &str = "SELECT id, name, mode, created, implicit, announced FROM sessions";
+const SESSION: &str =
+    "SELECT id, name, mode, created, implicit, announced, isolation FROM sessions";
 const PANE: &str = "SELECT seq, id, session, name, created, announced, closing, ended FROM panes";
 
 impl<'a> Change<'a> {
@@ -166,14 +170,15 @@ impl<'a> Change<'a> {
         if self.has_session_named(&record.name)? {
             return Err(StoreError::SessionNameTaken(record.name.clone()));
         }
-        let sql = "INSERT INTO sessions (id, name, mode, created, implicit, announced) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, 0)";
+        let sql = "INSERT INTO sessions (id, name, mode, created, implicit, isolation, announced) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)";
         self.savepoint.prepare_cached(sql)?.execute(params![
             record.id.to_string(),
             record.name.as_str(),
             record.mode.to_string(),
             record.created.0,
             record.implicit,
+            record.isolation.map(Method::as_str),
         ])?;
         Ok(())
     }
@@ -225,6 +230,26 @@ impl<'a> Change<'a> {
         if !session.announced {
             self.set("UPDATE sessions SET announced = 1 WHERE id = ?1", id)?;
             self.emit(Happening::SessionCreated { session: id, name: session.record.name })?;
+        }
+        Ok(())
+    }
+
+    /// Tells that a pane lives: of a new one, that it was started; of one that had ended, that it
+    /// was started again. Once, however often this is called.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Gone`] if there is no such pane.
+    pub fn tell_alive(
+        &mut self,
+        id: PaneId,
+        conversation: Option<&ConversationId>,
+    ) -> Result<(), StoreError> {
+        self.announce(id)?;
+        if self.pane(id)?.ended.is_some() {
+            self.set("UPDATE panes SET ended = NULL WHERE id = ?1", id)?;
+            let conversation = conversation.cloned();
+            self.emit(Happening::PaneRestored { pane: id, conversation })?;
         }
         Ok(())
     }
@@ -340,6 +365,25 @@ impl<'a> Change<'a> {
         Ok(true)
     }
 
+    /// Removes a session that has no panes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Gone`] if it is gone already; [`StoreError::Meaningless`] if it has panes.
+    pub fn remove_session(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let session = self.session(id)?;
+        if !self.pane_names(id)?.is_empty() {
+            return Err(StoreError::Meaningless(
+                "a session with panes as one to remove".to_owned(),
+            ));
+        }
+        self.set("DELETE FROM sessions WHERE id = ?1", id)?;
+        if session.announced {
+            self.emit(Happening::SessionClosed { session: id })?;
+        }
+        Ok(())
+    }
+
     fn set(&mut self, sql: &str, id: impl Into<String>) -> Result<(), StoreError> {
         self.savepoint.prepare_cached(sql)?.execute([id.into()])?;
         Ok(())
@@ -395,6 +439,7 @@ impl<'a> Change<'a> {
 }
 
 fn session_row(row: &Row<'_>) -> Result<SessionRow, StoreError> {
+    let isolation: Option<String> = row.get(6)?;
     Ok(SessionRow {
         record: SessionRecord {
             id: parsed(&row.get::<_, String>(0)?, "the id of a session")?,
@@ -402,6 +447,7 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, StoreError> {
             mode: parsed(&row.get::<_, String>(2)?, "the mode of a session")?,
             created: Timestamp(row.get(3)?),
             implicit: row.get(4)?,
+            isolation: isolation.map(|text| parsed(&text, "a method of isolation")).transpose()?,
         },
         announced: row.get(5)?,
     })

@@ -96,6 +96,7 @@ impl Store {
             let events_after = if has_sessions(root) { clock::now().0 } else { 0 };
             schema::create(&mut db, u64::try_from(events_after).unwrap_or(0))?;
         } else {
+            schema::migrate(&mut db)?;
             schema::check(&db, path)?;
         }
         Ok(Self { db, survive: Survive::PowerLoss })

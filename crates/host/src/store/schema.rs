@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::StoreError;
 
 /// The format that this release writes.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// `announced`: the event that tells of it was recorded, so somebody may know of it.
 /// `closing`: it was decided that the pane goes; what is left to do is done even after a crash.
@@ -24,7 +24,8 @@ const TABLES: &str = "
         mode      TEXT NOT NULL,
         created   INTEGER NOT NULL,
         implicit  INTEGER NOT NULL,
-        announced INTEGER NOT NULL
+        announced INTEGER NOT NULL,
+        isolation TEXT
     ) STRICT;
     CREATE TABLE panes (
         seq       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -57,6 +58,23 @@ pub(super) fn create(db: &mut Connection, events_after: u64) -> Result<(), Store
 /// Whether the database has no tables at all: one that was never finished.
 pub(super) fn is_empty(db: &Connection) -> Result<bool, StoreError> {
     Ok(db.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))?)
+}
+
+/// Brings the tables of an older release up to this one's: all of it or nothing.
+pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
+    let format: Option<String> = db
+        .query_row("SELECT value FROM meta WHERE key = 'format'", [], |row| row.get(0))
+        .optional()
+        .unwrap_or(None);
+    if format.as_deref() != Some("1") {
+        return Ok(());
+    }
+    let transaction = db.transaction()?;
+    transaction.execute_batch(
+        "ALTER TABLE sessions ADD COLUMN isolation TEXT;
+         UPDATE meta SET value = '2' WHERE key = 'format';",
+    )?;
+    Ok(transaction.commit()?)
 }
 
 /// Whether the database is whole, and one that this release may write.

@@ -22,6 +22,7 @@ fn session(n: u8, name: &str, implicit: bool) -> SessionRecord {
         mode: SessionMode::Isolated,
         created: Timestamp(7),
         implicit,
+        isolation: None,
     }
 }
 

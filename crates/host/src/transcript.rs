@@ -1,0 +1,174 @@
+//! The agents' own records of their conversations, as far as they have to be found.
+//!
+//! Patterns are relative and come from the descriptions of the agents; `*` stands for any part of
+//! one name and never crosses a directory.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use model::ConversationId;
+use model::agent::{Agent, Liveness};
+
+/// How much of the beginning of a transcript is read to learn its id.
+const HEAD: u64 = 4096;
+
+/// The largest file that a running agent keeps about itself.
+const LIVE_MAX: u64 = 64 << 10;
+
+/// The files that match a pattern in `dir`, sorted by name. Links are not followed out of it.
+#[must_use]
+pub fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_owned()];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        found = found.iter().flat_map(|dir| entries(dir, part)).collect();
+    }
+    found.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
+    found.sort();
+    found
+}
+
+fn entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
+    if !pattern.contains('*') {
+        let path = dir.join(pattern);
+        return if path.symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
+    }
+    let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter(|name| matches(name, pattern)).map(|name| dir.join(name)).collect()
+}
+
+fn matches(name: &OsStr, pattern: &str) -> bool {
+    let Some(mut rest) = name.to_str() else { return false };
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(after) = rest.strip_prefix(first) else { return false };
+    rest = after;
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// The transcript of one conversation in an agent's directory.
+#[must_use]
+pub fn of(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
+    let pattern = agent.transcript_of(id)?;
+    let all = matching(dir, &pattern);
+    if pattern.contains(id.as_str()) {
+        return all.into_iter().next();
+    }
+    // The id is in the file and not in its name.
+    all.into_iter().find(|path| identify(agent, path).as_ref() == Some(id))
+}
+
+/// The conversation that was written to last in an agent's directory.
+#[must_use]
+pub fn latest(agent: &Agent, dir: &Path) -> Option<(ConversationId, SystemTime)> {
+    let pattern = agent.conversations.transcript.as_ref()?.replace("{id}", "*");
+    let mut all: Vec<(SystemTime, PathBuf)> = matching(dir, &pattern)
+        .into_iter()
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .collect();
+    all.sort();
+    all.into_iter().rev().find_map(|(at, path)| Some((identify(agent, &path)?, at)))
+}
+
+fn identify(agent: &Agent, path: &Path) -> Option<ConversationId> {
+    let mut head = Vec::new();
+    fs::File::open(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    (agent.conversations.identify?)(path.file_name()?.to_str()?, &head)
+}
+
+/// What the running agents in a directory say about themselves. Half-written ones say nothing.
+#[must_use]
+pub fn live(agent: &Agent, dir: &Path) -> Vec<Liveness> {
+    let Some(live) = agent.conversations.live else { return Vec::new() };
+    let read = |path: PathBuf| -> Option<Liveness> {
+        let mut bytes = Vec::new();
+        fs::File::open(path).ok()?.take(LIVE_MAX).read_to_end(&mut bytes).ok()?;
+        (live.read)(&bytes)
+    };
+    matching(&dir.join(live.dir), "*.json").into_iter().filter_map(read).collect()
+}
+
+/// Copies a transcript from one directory of an agent to the same place in another.
+///
+/// # Errors
+///
+/// From the operating system.
+pub fn bring(transcript: &Path, from: &Path, to: &Path) -> io::Result<()> {
+    let inside = transcript.strip_prefix(from).map_err(io::Error::other)?;
+    let place = to.join(inside);
+    if let Some(parent) = inside.parent() {
+        let mut made = to.to_owned();
+        for part in parent.components() {
+            made.push(part);
+            crate::file::make_dir(&made).map_err(io::Error::other)?;
+        }
+    }
+    let bytes = fs::read(transcript)?;
+    crate::file::write_atomic(&place, &bytes, crate::file::Survive::Kill).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str) -> Agent {
+        Agent::named(name, &std::collections::BTreeMap::new()).unwrap()
+    }
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        crate::file::write_atomic(path, text.as_bytes(), crate::file::Survive::Kill).unwrap();
+    }
+
+    #[test]
+    fn a_transcript_is_found_by_its_id_wherever_the_agent_filed_it() {
+        let base = tempfile::tempdir().unwrap();
+        let id: ConversationId = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
+        let other = base.path().join("projects/-src/11111111-e29b-41d4-a716-446655440000.jsonl");
+        let path = base.path().join(format!("projects/-src-deep/{id}.jsonl"));
+        put(&other, "{}\n");
+        put(&path, "{}\n");
+
+        let claude = agent("claude");
+
+        assert_eq!(of(&claude, base.path(), &id), Some(path.clone()));
+        assert_eq!(latest(&claude, base.path()).unwrap().0, id);
+        let to = base.path().join("other");
+        fs::create_dir(&to).unwrap();
+        bring(&path, base.path(), &to).unwrap();
+        assert!(of(&claude, &to, &id).is_some());
+    }
+
+    #[test]
+    fn a_star_stands_for_a_part_of_one_name() {
+        let cases = [
+            ("rollout-*-x.jsonl", "rollout-2026-x.jsonl", true),
+            ("rollout-*-x.jsonl", "rollout-2026-y.jsonl", false),
+            ("*", "anything", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "acb", false),
+            ("plain", "plain", true),
+            ("plain", "plainer", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(matches(OsStr::new(name), pattern), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_transcript_is_not_followed() {
+        let base = tempfile::tempdir().unwrap();
+        put(&base.path().join("real.jsonl"), "{}");
+        std::os::unix::fs::symlink("real.jsonl", base.path().join("link.jsonl")).unwrap();
+
+        assert_eq!(matching(base.path(), "*.jsonl"), [base.path().join("real.jsonl")]);
+    }
+}
