@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use model::isolation::Method;
 use model::key::Key;
 use model::{Name, SessionMode, Size};
 use protocol::control::Until;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// End the processes of panes or sessions and keep their directories
     Stop(StopArgs),
+    /// Start panes again that have ended, each going on with its own conversation
+    Restore(RestoreArgs),
     /// End panes and retire their directories
     Close(CloseArgs),
     /// Print what has happened
@@ -85,6 +88,15 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
+    /// Run this agent: claude, codex, gemini, opencode, shell, or one of your own in ccmux.toml;
+    /// told by the program otherwise
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+
+    /// Keep the agent apart by config_dir, home or none; a new session's panes then follow suit
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) isolation: Option<Method>,
+
     /// Whose directories a new session works in: isolated or legacy
     #[arg(long)]
     pub(crate) mode: Option<SessionMode>,
@@ -105,7 +117,7 @@ pub(crate) struct NewArgs {
     #[arg(short, long)]
     pub(crate) detach: bool,
 
-    /// Program and arguments, after `--`; your shell otherwise
+    /// Program and arguments, or arguments of the named agent, after `--`; your shell otherwise
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -221,6 +233,16 @@ pub(crate) struct StopArgs {
     pub(crate) grace: Duration,
 }
 
+/// Arguments of `restore`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::RESTORE)]
+pub(crate) struct RestoreArgs {
+    /// Panes, or sessions for all of their panes that have ended: name, id, unique beginning of an
+    /// id, or SESSION/PANE
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
 /// Arguments of `close`.
 #[derive(Debug, Args)]
 #[command(after_help = examples::CLOSE)]
@@ -317,6 +339,10 @@ mod tests {
             "dev1",
             "--session",
             "web",
+            "--agent",
+            "claude",
+            "--isolation",
+            "home",
             "--mode",
             "legacy",
             "--cwd",
@@ -334,6 +360,8 @@ mod tests {
         let Some(Command::New(new)) = cli.command else { panic!("parsed {cli:?}") };
         assert_eq!(new.name.unwrap().as_str(), "dev1");
         assert_eq!(new.session.as_deref(), Some("web"));
+        assert_eq!(new.agent.as_deref(), Some("claude"));
+        assert_eq!(new.isolation, Some(Method::Home));
         assert_eq!(new.mode, Some(SessionMode::Legacy));
         assert_eq!(new.cwd, Some(PathBuf::from("src")));
         assert_eq!(new.size, Some(Size::new(100, 30).unwrap()));
@@ -359,9 +387,9 @@ mod tests {
     #[test]
     fn lines_that_make_no_sense_are_refused() {
         let cases: &[(&[&str], ErrorKind)] = &[
-            (&["new", "--agent", "claude"], ErrorKind::UnknownArgument),
             (&["new", "--role", "qa"], ErrorKind::UnknownArgument),
-            (&["new", "--isolation", "home"], ErrorKind::UnknownArgument),
+            (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
+            (&["restore"], ErrorKind::MissingRequiredArgument),
             (&["new", "--workspace", "auto"], ErrorKind::UnknownArgument),
             (&["new", "--template", "t"], ErrorKind::UnknownArgument),
             (&["new", "--size", "80"], ErrorKind::ValueValidation),

@@ -11,6 +11,7 @@ mod man;
 mod new;
 mod read;
 mod rename;
+mod restore;
 mod send;
 mod show;
 mod stop;
@@ -54,6 +55,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Read(args) => read::run(context, args),
         Command::Wait(args) => wait::run(context, args),
         Command::Stop(args) => stop::run(context, args),
+        Command::Restore(args) => restore::run(context, args),
         Command::Close(args) => close::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),

@@ -279,6 +279,8 @@ fn patience(request: &Request) -> Option<Duration> {
         Request::Stop { grace_ms, .. } | Request::Close { grace_ms, .. } => *grace_ms,
         Request::Send { timeout_ms, .. } => *timeout_ms,
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
+        // Every pane of a session, which may be a hundred.
+        Request::Restore { .. } => 120_000,
         Request::Events { follow: true, .. } => return None,
         Request::New(_)
         | Request::List

@@ -1,7 +1,8 @@
 //! The views of the control protocol, as text for people.
 
 use model::event::{Event, Happening};
-use model::{PaneState, Timestamp};
+use model::isolation::Login;
+use model::{ConversationId, PaneState, Timestamp};
 use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnswer, SessionView};
 
 use crate::output::{Style, printable};
@@ -42,8 +43,12 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     if let Some(ending) = &pane.ending {
         facts.add("ended", &format!("{} ({ending})", moment(ending.at, style.now)));
     }
+    if let Some(isolation) = &pane.isolation {
+        facts.add("isolation", isolation.method.as_str());
+        facts.add("login", &login(&isolation.login));
+    }
     facts.add_some("config", pane.config_dir.as_deref());
-    facts.add_some("conversation", pane.conversation.as_deref());
+    facts.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
     facts.add("directory", &pane.dir);
     if let Some(live) = &pane.live {
         facts.add("size", &live.size.to_string());
@@ -111,6 +116,20 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         Happening::PaneRenamed { pane, name } => {
             format!("pane {} is now called {name}", pane.short())
         }
+        Happening::PaneRestored { pane, conversation } => {
+            let id = conversation.as_ref().map(|id| format!(" with conversation {id}"));
+            format!("pane {} was restored{}", pane.short(), id.unwrap_or_default())
+        }
+        Happening::ConversationChanged { pane, conversation } => {
+            format!("pane {} has the conversation {conversation}", pane.short())
+        }
+        Happening::ResumeFailed { pane, conversation, why } => {
+            format!("pane {} could not resume {conversation}: {why}", pane.short())
+        }
+        Happening::Retired { path, kept_as, why } => {
+            format!("{path} was retired ({why}) and is kept as {kept_as}")
+        }
+        Happening::CleanupFailed { path, why } => format!("{path} is still there: {why}"),
         Happening::PaneExited { pane, ending } => format!("pane {}: {ending}", pane.short()),
         Happening::PaneLost { pane, killed } => {
             let pane = pane.short();
@@ -122,6 +141,19 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         }
     };
     format!("{:>6}  {}  {}\n", event.seq, event.at, printable(&what))
+}
+
+/// How the agent of a pane is logged in.
+fn login(login: &Login) -> String {
+    match login {
+        Login::Variable { name } => format!("by {name} in its environment"),
+        Login::Store { dir, .. } => format!("by your login in {dir}, which all panes share"),
+        Login::Asks { store: Some(dir) } => {
+            format!("none yet: it will ask once, and keep the login in {dir} for all panes")
+        }
+        Login::Asks { store: None } => "none: the agent will ask in this pane".to_owned(),
+        Login::Users => "yours: nothing is kept apart".to_owned(),
+    }
 }
 
 fn pane_table() -> Table {
@@ -211,6 +243,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use model::isolation::{AgentDir, Isolation, Method};
     use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size};
     use protocol::control::{ListedSession, LiveView};
 
@@ -245,7 +278,18 @@ mod tests {
             pid: Some(4711),
             state: PaneState::Running,
             ending: None,
-            config_dir: None,
+            config_dir: Some("/state/claude-configs/pane-1".to_owned()),
+            isolation: Some(Isolation {
+                method: Method::ConfigDir,
+                home: None,
+                dirs: vec![AgentDir {
+                    agent: "claude".to_owned(),
+                    path: "/state/claude-configs/pane-1".to_owned(),
+                }],
+                temp: Some("/state/tmp/pane-1".to_owned()),
+                login: Login::Variable { name: "ANTHROPIC_API_KEY".to_owned() },
+                kept_on_close: false,
+            }),
             workspace: "/src".to_owned(),
             temp: "/state/temp".to_owned(),
             output: "/state/output".to_owned(),
@@ -331,6 +375,7 @@ mod tests {
         let (session, pane) = (web().id, dev1().id);
         let name = dev1().name;
         let ending = Ending::of(None, Some(9), EndingReason::Stopped, NOW);
+        let conversation = ConversationId::from_random([0xcc; 16]);
         let path = "/state/pane.json".to_owned();
         let kept_as = "/state/pane.json.damaged".to_owned();
         let all = [
@@ -340,6 +385,18 @@ mod tests {
             Happening::PaneRenamed { pane, name: name.clone() },
             Happening::SessionRenamed { session, name },
             Happening::PaneExited { pane, ending },
+            Happening::PaneRestored { pane, conversation: Some(conversation.clone()) },
+            Happening::ConversationChanged { pane, conversation: conversation.clone() },
+            Happening::ResumeFailed { pane, conversation, why: "no such one\x07".to_owned() },
+            Happening::Retired {
+                path: "/state/claude-configs/pane-1".to_owned(),
+                kept_as: "/state/trash/1-claude-configs-1".to_owned(),
+                why: "it belongs to no pane".to_owned(),
+            },
+            Happening::CleanupFailed {
+                path: "/state/claude-configs/pane-2".to_owned(),
+                why: "it is a symbolic link".to_owned(),
+            },
             Happening::PaneLost { pane, killed: 2 },
             Happening::PaneClosed { pane },
             Happening::SessionClosed { session },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::environment::is_inherited;
+use model::environment::is_told;
 use protocol::ErrorBody;
 
 use crate::failure::usage;
@@ -77,10 +77,10 @@ impl ClientEnv {
         self.get("NO_COLOR").is_none() && self.get("TERM").is_some_and(|term| term != "dumb")
     }
 
-    /// What a new pane may take over. The rest, with whatever secrets are in it, never leaves
+    /// What a new pane may take over, or what it takes to plan it. The rest, with whatever secrets are in it, never leaves
     /// this process.
     pub(crate) fn for_pane(&self) -> BTreeMap<String, String> {
-        let kept = self.variables.iter().filter(|(name, _)| is_inherited(name));
+        let kept = self.variables.iter().filter(|(name, _)| is_told(name));
         kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 

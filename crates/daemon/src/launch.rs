@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use host::file::{self, FileError, Survive};
+use host::furnish::{self, Surroundings};
 use host::store::{Change, NewPane, Removed, StoreError};
-use host::{clock, hooks, lock, record};
-use model::launch::{self, PanePaths, Setting};
+use host::{clock, hooks, lock, record, repository};
+use model::config::Config;
+use model::launch::{self, PanePaths, Plan, Setting};
 use model::resolve::{Candidate, Target, resolve};
-use model::{LaunchRecord, LaunchRequest, Name, PaneId, SessionId, SessionRecord};
+use model::{ConversationId, LaunchRecord, LaunchRequest, Name, PaneId, SessionId, SessionRecord};
 use protocol::client::CONTROL_SOCKET;
 use protocol::control::PaneAnswer;
 use protocol::{ErrorBody, ErrorCode};
@@ -28,6 +30,7 @@ use tracing::{info, warn};
 use crate::command::Failure;
 use crate::command::resolution::ambiguous;
 use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
+use crate::retire::Keep;
 use crate::spawn::{self, Starting};
 use crate::supervisor::{Supervisor, point, run_blocking};
 use crate::trash;
@@ -54,18 +57,17 @@ impl Supervisor {
     ) -> Result<PaneAnswer, ErrorBody> {
         let id = PaneId::from_random(clock::random_id());
         let request = Arc::new(request);
-        check(&request).await?;
-        let entry = self.enter(id, Arc::clone(&request)).await?;
+        let config = self.config().await?;
+        let argv = check(&request, &config).await?;
+        let entry = self.enter(id, Arc::clone(&request), argv).await?;
         point("new.entered").await;
         let dir = self.root.pane(entry.session.id, id);
         let pane = Arc::new(Pane::new(id, entry.session.id, dir, Life::Starting));
         self.add(Arc::clone(&pane));
-        match self.make(&pane, &entry, &request).await {
+        match self.make(&pane, entry, request, config).await {
             Ok(keeper) => {
                 info!(pane = %id, session = %pane.session, "started");
-                let keeper = Arc::new(keeper);
-                pane.publish(Life::Live(Arc::clone(&keeper)));
-                self.watch(&pane, keeper);
+                self.take_over(&pane, keeper);
                 point("new.committed").await;
                 self.pane_answer(id).await
             }
@@ -76,14 +78,27 @@ impl Supervisor {
         }
     }
 
+    /// Watches over a pane whose keeper is ready.
+    pub(crate) fn take_over(self: &Arc<Self>, pane: &Arc<Pane>, keeper: Keeper) {
+        let keeper = Arc::new(keeper);
+        pane.publish(Life::Live(Arc::clone(&keeper)));
+        self.watch(pane, keeper);
+        self.follow(pane);
+    }
+
     /// Enters the pane, and its session if it is a new one.
-    async fn enter(&self, id: PaneId, request: Arc<LaunchRequest>) -> Result<Entry, ErrorBody> {
+    async fn enter(
+        &self,
+        id: PaneId,
+        request: Arc<LaunchRequest>,
+        argv: Vec<String>,
+    ) -> Result<Entry, ErrorBody> {
         let entered = self.registry.apply(Survive::Kill, move |change| {
             let (session, session_is_new) = session_for(change, &request)?;
             let taken = change.pane_names(session.id)?;
             let name = match &request.name {
                 Some(name) => name.clone(),
-                None => launch::default_name(&request).free(|name| taken.contains(name)),
+                None => launch::default_name(&argv).free(|name| taken.contains(name)),
             };
             let created = clock::now();
             change.add_pane(&NewPane { id, session: session.id, name: name.clone(), created })?;
@@ -96,39 +111,43 @@ impl Supervisor {
     async fn make(
         self: &Arc<Self>,
         pane: &Arc<Pane>,
-        entry: &Entry,
-        request: &LaunchRequest,
+        entry: Entry,
+        request: Arc<LaunchRequest>,
+        config: Arc<Config>,
     ) -> Result<Keeper, ErrorBody> {
-        let setting = self.setting(pane, entry.name.clone());
-        let record = launch::plan(request, &setting).map_err(unplannable)?;
-        pane.set_launch(record.clone());
+        let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
+        let (plan, entry) = run_blocking(move || {
+            let plan = this.plan(&planned, &entry, &request, &wishes);
+            (plan, entry)
+        })
+        .await;
+        let plan = plan.map_err(unplannable)?;
+        pane.set_launch(plan.record.clone());
+        if let Some(id) = &plan.record.conversation {
+            self.claim(pane.id, id).await?;
+        }
         let files = Files {
-            session: entry.session.clone(),
+            session: entry.session,
             session_is_new: entry.session_is_new,
             session_dir: self.root.session(pane.session),
             pane_dir: pane.dir.clone(),
             sessions_dir: self.root.sessions(),
         };
-        let (exe, home) = (self.exe.clone(), self.root.path().to_owned());
+        let this = Arc::clone(self);
         let (files, starting) = run_blocking(move || {
-            let starting =
-                files.make(&record).and_then(|()| start_keeper(&exe, &home, &files.pane_dir));
+            let made = files.make(&plan.record, || this.keep_apart(&plan, &config));
+            let starting = made.and_then(|()| this.start_keeper(&files.pane_dir));
             (files, starting)
         })
         .await;
         let starting = starting.map_err(not_written)?;
         let synced = run_blocking(move || files.sync());
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
-        let keeper = keeper.map_err(|why| {
-            ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {why}"))
-                .hint("check that the program exists and is on the PATH of the pane")
-        })?;
+        let keeper = keeper.map_err(not_started)?;
         let told = match synced {
             Ok(()) => {
                 point("new.started").await;
-                let id = pane.id;
-                let told = self.registry.change(move |change| change.announce(id)).await;
-                told.map_err(|error| Failure::from(error).into_body())
+                self.tell_alive(pane).await
             }
             Err(error) => Err(not_written(error)),
         };
@@ -139,33 +158,80 @@ impl Supervisor {
         Ok(keeper)
     }
 
-    fn setting(&self, pane: &Pane, name: Name) -> Setting {
+    /// Puts on record that a pane lives.
+    pub(crate) async fn tell_alive(&self, pane: &Pane) -> Result<(), ErrorBody> {
+        let id = pane.id;
+        let conversation = pane.launch().and_then(|launch| launch.conversation.clone());
+        let told = self.registry.change(move |change| change.tell_alive(id, conversation.as_ref()));
+        told.await.map_err(|error| Failure::from(error).into_body())
+    }
+
+    /// What to start. Looks at which of the user's files there are, and reads none.
+    fn plan(
+        &self,
+        pane: &Pane,
+        entry: &Entry,
+        request: &LaunchRequest,
+        config: &Config,
+    ) -> Result<Plan, launch::Unplannable> {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        Setting {
+        let setting = Setting {
             pane: pane.id,
             session: pane.session,
-            name,
+            name: entry.name.clone(),
             paths: PanePaths {
                 socket: text(self.root.run().join(CONTROL_SOCKET)),
                 temp: text(pane.dir.join("temp")),
                 output: text(pane.dir.join("output")),
             },
+            root: &self.root.path().to_string_lossy(),
+            owner: rustix::process::geteuid().as_raw(),
+            method: entry.session.isolation.unwrap_or(config.isolation.method),
+            isolation: &config.isolation,
+            agents: &config.agents,
+            conversation: ConversationId::from_random(clock::random_id()),
+            exists: &|path| Path::new(path).exists(),
             now: clock::now(),
             version: env!("CARGO_PKG_VERSION"),
+        };
+        launch::plan(request, &setting)
+    }
+
+    /// Makes the directories that keep a pane apart, and fills them.
+    fn keep_apart(&self, plan: &Plan, config: &Config) -> Result<(), FileError> {
+        let Plan { record, furnishings, .. } = plan;
+        let trusted = repository::trust_roots(Path::new(&record.cwd));
+        let surroundings = Surroundings {
+            trusted: &trusted,
+            share: &config.isolation.share,
+            environment: &record.env,
+        };
+        if let Some(temp) = &record.isolation.temp {
+            furnish::make_new(Path::new(temp))?;
         }
+        for furnishing in furnishings {
+            furnish::furnish(furnishing, &surroundings, &self.digests)?;
+        }
+        if let Some(id) = &plan.resumes {
+            self.bring_transcript(plan, id);
+        }
+        hooks::point("new.apart");
+        Ok(())
+    }
+
+    /// Starts the keeper of a pane whose record is written.
+    pub(crate) fn start_keeper(&self, dir: &Path) -> Result<Starting, FileError> {
+        let busy = || FileError::when("lock", dir)(std::io::ErrorKind::ResourceBusy.into());
+        let lock = lock::take_dir(dir)?.ok_or_else(busy)?;
+        spawn::start(&self.exe, self.root.path(), dir, &lock)
     }
 
     /// Takes back a pane that could not be started: its directory first, so that a row without a
     /// directory is what recovery may find.
     pub(crate) async fn undo(&self, pane: &Pane) {
-        let (id, session, dir) = (pane.id, pane.session, pane.dir.clone());
-        let trash = self.root.trash();
-        run_blocking(move || {
-            if let Err(error) = trash::retire(&dir, &trash, "pane", id) {
-                warn!(%error, "the directory of a pane that was not started stays");
-            }
-        })
-        .await;
+        let (id, session) = (pane.id, pane.session);
+        self.claims.release(id);
+        self.retire_pane(pane, Keep::Nothing).await;
         let removed = self.registry.change(move |change| change.remove_pane(id)).await;
         pane.publish(Life::Gone(None));
         self.forget(id);
@@ -190,21 +256,13 @@ impl Supervisor {
     }
 }
 
-/// What is wrong with a request, before anything is made for it.
-async fn check(request: &Arc<LaunchRequest>) -> Result<(), ErrorBody> {
-    let nobody = Setting {
-        pane: PaneId::from_random([0; 16]),
-        session: SessionId::from_random([0; 16]),
-        name: launch::default_name(request),
-        paths: PanePaths { socket: String::new(), temp: String::new(), output: String::new() },
-        now: clock::now(),
-        version: "",
-    };
-    launch::plan(request, &nobody).map_err(unplannable)?;
+/// What is wrong with a request, before anything is made for it; otherwise program and arguments.
+async fn check(request: &Arc<LaunchRequest>, config: &Config) -> Result<Vec<String>, ErrorBody> {
+    let (_, argv) = launch::check(request, &config.agents).map_err(unplannable)?;
     let asked = Arc::clone(request);
     let found = run_blocking(move || std::fs::metadata(&asked.cwd)).await;
     let why = match found {
-        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(found) if found.is_dir() => return Ok(argv),
         Ok(_) => "it is not a directory".to_owned(),
         Err(error) => error.to_string(),
     };
@@ -267,7 +325,8 @@ fn add_session(
     implicit: bool,
 ) -> Result<(SessionRecord, bool), Failure> {
     let mode = request.mode.unwrap_or_default();
-    let record = SessionRecord { id, name, mode, created: clock::now(), implicit };
+    let isolation = request.isolation;
+    let record = SessionRecord { id, name, mode, created: clock::now(), implicit, isolation };
     change.add_session(&record)?;
     Ok((record, true))
 }
@@ -282,7 +341,12 @@ struct Files {
 }
 
 impl Files {
-    fn make(&self, launch: &LaunchRecord) -> Result<(), FileError> {
+    /// Makes them; `keep_apart` makes those that lie elsewhere.
+    fn make(
+        &self,
+        launch: &LaunchRecord,
+        keep_apart: impl FnOnce() -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
         file::make_dir(&self.session_dir)?;
         file::make_dir(&self.session_dir.join("panes"))?;
         file::make_dir(&self.pane_dir)?;
@@ -290,6 +354,7 @@ impl Files {
             file::make_dir(&self.pane_dir.join(part))?;
         }
         hooks::point("new.directories");
+        keep_apart()?;
         if self.session_is_new {
             let path = self.session_dir.join(SESSION_RECORD);
             record::write(&path, &self.session, Survive::Kill)?;
@@ -318,12 +383,6 @@ impl Files {
     }
 }
 
-fn start_keeper(exe: &Path, home: &Path, dir: &Path) -> Result<Starting, FileError> {
-    let busy = || FileError::when("lock", dir)(std::io::ErrorKind::ResourceBusy.into());
-    let lock = lock::take_dir(dir)?.ok_or_else(busy)?;
-    spawn::start(exe, home, dir, &lock)
-}
-
 // By value, as `map_err` hands it over.
 #[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]
 fn unplannable(error: launch::Unplannable) -> ErrorBody {
@@ -331,7 +390,12 @@ fn unplannable(error: launch::Unplannable) -> ErrorBody {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]
-fn not_written(error: FileError) -> ErrorBody {
+pub(crate) fn not_written(error: FileError) -> ErrorBody {
     let body = ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {error}"));
     if error.is_full() { body.hint("make room on the disk") } else { body }
+}
+
+pub(crate) fn not_started(why: String) -> ErrorBody {
+    ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {why}"))
+        .hint("check that the program exists and is on the PATH of the pane")
 }

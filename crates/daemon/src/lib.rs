@@ -22,6 +22,8 @@
 //! - Every task runs on one `TaskTracker`; a graceful stop waits for it.
 
 mod command;
+mod conversation;
+mod follow;
 mod frames;
 mod index;
 mod keeper;
@@ -31,7 +33,9 @@ mod pane;
 mod recover;
 mod registry;
 mod replay;
+mod retire;
 mod serve;
+mod settings;
 mod spawn;
 mod start;
 mod supervise;

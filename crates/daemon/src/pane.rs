@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  Starting ---> Live(keeper) ---> Ended(ending) ---> Gone
-//!      |                             ^
-//!      +---> Orphaned ---------------+     (found without a keeper; its processes are being ended)
+//!    | ^                             ^   |
+//!    | +------- restored ------------|---+
+//!    +---> Orphaned -----------------+     (found without a keeper; its processes are being ended)
 //! ```
 //!
 //! This is what the daemon is *busy with*, not the pane's state: the state is derived by
@@ -13,8 +14,9 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::file::{FileError, Survive};
 use host::record::{self, RecordError};
 use model::lifecycle::Evidence;
 use model::{Ending, LaunchRecord, PaneId, PaneState, SessionId};
@@ -38,9 +40,10 @@ pub(crate) struct Pane {
     pub(crate) id: PaneId,
     pub(crate) session: SessionId,
     pub(crate) dir: PathBuf,
-    launch: OnceLock<LaunchRecord>,
+    launch: Mutex<Option<Arc<LaunchRecord>>>,
     problem: Mutex<Option<String>>,
     stop_asked: AtomicBool,
+    followed: AtomicBool,
     life: watch::Sender<Life>,
     /// Held by whoever removes the pane. It guards no data: a second one waits for its turn and
     /// then finds the pane gone, or tries again what the first one could not do.
@@ -84,22 +87,47 @@ impl Pane {
             id,
             session,
             dir,
-            launch: OnceLock::new(),
+            launch: Mutex::new(None),
             problem: Mutex::new(None),
             stop_asked: AtomicBool::new(false),
+            followed: AtomicBool::new(false),
             life,
             turn: tokio::sync::Mutex::new(()),
         }
     }
 
     /// What it was started as, unless that record is damaged.
-    pub(crate) fn launch(&self) -> Option<&LaunchRecord> {
-        self.launch.get()
+    pub(crate) fn launch(&self) -> Option<Arc<LaunchRecord>> {
+        self.record().clone()
     }
 
     pub(crate) fn set_launch(&self, record: LaunchRecord) {
-        // Only the first one counts; there is only one.
-        let _already = self.launch.set(record);
+        *self.record() = Some(Arc::new(record));
+    }
+
+    /// Changes the launch record, here and on disk; whether there is one. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]; it is then as it was in both places.
+    pub(crate) fn change_launch(
+        &self,
+        change: impl FnOnce(&mut LaunchRecord),
+    ) -> Result<bool, FileError> {
+        // Held while the file is written: the last change is the last one there too.
+        let mut held = self.record();
+        let Some(launch) = &*held else { return Ok(false) };
+        let mut changed = LaunchRecord::clone(launch);
+        change(&mut changed);
+        if changed != **launch {
+            record::write(&self.dir.join(LAUNCH_RECORD), &changed, Survive::PowerLoss)?;
+            *held = Some(Arc::new(changed));
+        }
+        Ok(true)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Option<Arc<LaunchRecord>>> {
+        self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is wrong with it, for people.
@@ -111,12 +139,31 @@ impl Pane {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
     }
 
+    pub(crate) fn forget_problem(&self) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     pub(crate) fn ask_to_stop(&self) {
         self.stop_asked.store(true, Ordering::Relaxed);
     }
 
+    /// It is being started again: nobody has asked for this life to end.
+    pub(crate) fn begin_again(&self) {
+        self.stop_asked.store(false, Ordering::Relaxed);
+        self.publish(Life::Starting);
+    }
+
     pub(crate) fn was_asked_to_stop(&self) -> bool {
         self.stop_asked.load(Ordering::Relaxed)
+    }
+
+    /// What its agent says was read to the end of its last life.
+    pub(crate) fn was_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_followed(&self, followed: bool) {
+        self.followed.store(followed, Ordering::Relaxed);
     }
 
     pub(crate) fn life(&self) -> Life {

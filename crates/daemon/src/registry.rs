@@ -217,6 +217,7 @@ mod tests {
             mode: SessionMode::Isolated,
             created: Timestamp(0),
             implicit: false,
+            isolation: None,
         }
     }
 

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info};
 
+use crate::follow::{Follower, News};
 use crate::logging;
 use crate::registry::Registry;
 use crate::supervisor::{Supervisor, point};
@@ -154,8 +155,9 @@ impl Started {
     fn run(self) -> Result<(), StartError> {
         let Self { root, exe, boot, listener, set_aside, registry, runtime, _lock } = self;
         let socket_root = root.clone();
-        let supervisor = Arc::new(Supervisor::new(root, exe, boot, registry));
-        let result = runtime.block_on(live(&supervisor, listener, set_aside));
+        let (follower, news) = Follower::new();
+        let supervisor = Arc::new(Supervisor::new(root, exe, boot, registry, follower));
+        let result = runtime.block_on(live(&supervisor, listener, set_aside, news));
         remove_socket(&socket_root);
         runtime.shutdown_timeout(Duration::from_secs(1));
         info!("ended");
@@ -172,11 +174,13 @@ async fn live(
     supervisor: &Arc<Supervisor>,
     listener: UnixListener,
     set_aside: Option<SetAside>,
+    news: News,
 ) -> Result<(), StartError> {
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let stops = stop_signals()?;
     supervisor.tasks.spawn(stop_on_signal(Arc::clone(supervisor), stops));
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_index());
+    supervisor.tasks.spawn(Arc::clone(supervisor).keep_following(news));
     let serving = supervisor.tasks.spawn(Arc::clone(supervisor).serve(listener));
     point("recover.bound").await;
     let recovered = Box::pin(supervisor.recover(set_aside)).await;

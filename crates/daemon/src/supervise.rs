@@ -20,6 +20,7 @@ use protocol::pane::KeeperRecord;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tracing::{info, warn};
 
+use crate::conversation::Seen;
 use crate::pane::{EXIT_RECORD, Keeper, Life, Pane};
 use crate::supervisor::{Supervisor, run_blocking};
 
@@ -44,6 +45,9 @@ impl Supervisor {
                 return warn!(pane = %pane.id, %error, "cannot be watched");
             }
             reap(&keeper);
+            // What its agent said last is still there if it was killed, and known otherwise.
+            this.refresh_conversation(&pane, Seen::Watched).await;
+            pane.set_followed(true);
             this.settle(&pane, Some(keeper.record.clone())).await;
         });
     }
@@ -61,6 +65,8 @@ impl Supervisor {
             // The next daemon will tell of it.
             warn!(pane = %id, %error, "the ending is not in the registry");
         }
+        self.unfollow(id);
+        self.claims.release(id);
         pane.publish(Life::Ended(ending));
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::furnish::Digests;
 use host::household::Household;
 use host::{StateRoot, hooks};
 use model::PaneId;
@@ -11,6 +12,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::conversation::Claims;
+use crate::follow::Follower;
 use crate::pane::Pane;
 use crate::registry::Registry;
 
@@ -24,6 +27,11 @@ pub(crate) struct Supervisor {
     /// The boot we are in: processes of another one are dead.
     pub(crate) boot: String,
     pub(crate) registry: Registry,
+    /// Which live pane has which conversation.
+    pub(crate) claims: Claims,
+    pub(crate) follower: Follower,
+    /// What was read of the user's own files.
+    pub(crate) digests: Arc<Digests>,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) stopping: CancellationToken,
@@ -36,7 +44,13 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn new(root: StateRoot, exe: PathBuf, boot: String, registry: Registry) -> Self {
+    pub(crate) fn new(
+        root: StateRoot,
+        exe: PathBuf,
+        boot: String,
+        registry: Registry,
+        follower: Follower,
+    ) -> Self {
         // As it is spelt in the environment of every keeper.
         let household = Household::of(&root.path().to_string_lossy());
         Self {
@@ -45,6 +59,9 @@ impl Supervisor {
             exe,
             boot,
             registry,
+            claims: Claims::default(),
+            follower,
+            digests: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::clock;
-use host::file::{self, FileError};
+use host::file::{self, FileError, Survive};
 use model::Timestamp;
 use tracing::{info, warn};
 
@@ -42,6 +42,21 @@ pub(crate) fn retire(
         file::sync_dir(parent)?;
     }
     Ok(Some(moved))
+}
+
+/// What the name of the mark beside a directory that is to stay ends with.
+pub(crate) const KEPT_MARK: &str = ".kept";
+
+/// Marks a directory of a closed pane as one that is to stay.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub(crate) fn mark_kept(dir: &Path) -> Result<(), FileError> {
+    let mut name = dir.file_name().unwrap_or_default().to_owned();
+    name.push(KEPT_MARK);
+    let why = format!("kept when its pane was closed, {}\n", clock::now());
+    file::write_atomic(&dir.with_file_name(name), why.as_bytes(), Survive::PowerLoss)
 }
 
 impl Supervisor {

@@ -4,9 +4,11 @@
 //! thing, whoever asks.
 
 use model::event::Event;
+use model::isolation::Isolation;
 use model::key::Key;
 use model::{
-    Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size, Timestamp,
+    ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +56,12 @@ pub enum Request {
         target: String,
         /// How long the processes may take to leave by themselves.
         grace_ms: u64,
+    },
+    /// Start a pane again that has ended, or every such pane of a session, going on with its
+    /// conversation: [`Response::Pane`] or [`Response::Session`].
+    Restore {
+        /// Name, id or unique beginning of an id.
+        target: String,
     },
     /// Type into a pane: [`Response::Done`] when the terminal took all of it.
     Send {
@@ -251,6 +259,9 @@ pub struct PaneView {
     pub ending: Option<Ending>,
     /// The agent's configuration directory, where it has one of its own.
     pub config_dir: Option<String>,
+    /// What keeps it apart, and how its agent is logged in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// Where it works.
     pub workspace: String,
     /// Its `TMPDIR`.
@@ -258,7 +269,7 @@ pub struct PaneView {
     /// Its `OUTPUT_DIR`.
     pub output: String,
     /// The agent's conversation, where it has one.
-    pub conversation: Option<String>,
+    pub conversation: Option<ConversationId>,
     /// Program and arguments.
     pub command: Vec<String>,
     /// The directory it was started in.

@@ -15,6 +15,8 @@ pub(super) const NEW: &str = "\
 Examples:
   ccmux new                                a shell, here
   ccmux new -n dev1 -- claude              an agent, attached
+  ccmux new --agent claude -- --model opus an agent by name, and arguments for it
+  ccmux new --isolation none -- claude     with your own configuration, unprotected
   ccmux new -d --session web -- npm start  in the background, in the session web
   ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";
 
@@ -68,6 +70,14 @@ Examples:
   ccmux stop dev1
   ccmux stop dev1 dev2 --grace 0.5
   ccmux stop web                     every pane of the session web";
+
+pub(super) const RESTORE: &str = "\
+A restored pane is started with exactly what it was started with at first: program, arguments,
+environment, directory and size. Its agent goes on with the conversation that it had last.
+
+Examples:
+  ccmux restore dev1
+  ccmux restore web                  every pane of the session web that has ended";
 
 pub(super) const CLOSE: &str = "\
 Examples:

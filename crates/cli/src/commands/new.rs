@@ -47,6 +47,8 @@ fn request(
         name: args.name.clone(),
         session: args.session.clone(),
         mode: args.mode,
+        agent: args.agent.clone(),
+        isolation: args.isolation,
         command: args.command.clone(),
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),

@@ -17,11 +17,12 @@ use tracing::{info, warn};
 
 use super::Failure;
 use super::resolution::Meant;
+use crate::conversation::Seen;
 use crate::keeper;
 use crate::pane::{Keeper, Life, Pane};
+use crate::retire::Keep;
 use crate::supervise::kill;
-use crate::supervisor::{Supervisor, point, run_blocking};
-use crate::trash;
+use crate::supervisor::{Supervisor, point};
 
 /// How long a keeper may take to say that it heard.
 const HEARD: Duration = Duration::from_secs(2);
@@ -78,7 +79,12 @@ impl Supervisor {
     }
 
     /// Ends a pane. One that has ended is fine.
-    async fn stop_pane(&self, pane: &Pane, name: &str, grace: Duration) -> Result<(), ErrorBody> {
+    async fn stop_pane(
+        self: &Arc<Self>,
+        pane: &Arc<Pane>,
+        name: &str,
+        grace: Duration,
+    ) -> Result<(), ErrorBody> {
         let mut life = pane.watch();
         let started = life.wait_for(|life| !matches!(life, Life::Starting));
         if timeout(SETTLED, started).await.is_err() {
@@ -86,6 +92,8 @@ impl Supervisor {
             return Err(ErrorBody::new(ErrorCode::Conflict, message).hint("try again later"));
         }
         if let Life::Live(keeper) = pane.life() {
+            // An agent that leaves in good order takes its own word with it.
+            self.refresh_conversation(pane, Seen::Watched).await;
             self.ask_to_stop(pane, &keeper, grace).await;
         }
         if timeout(SETTLED, pane.ended()).await.is_err() {
@@ -134,17 +142,11 @@ impl Supervisor {
         self.stop_all(std::slice::from_ref(&row), grace_ms).await?;
         point("close.stopped").await;
         self.registry.change(move |change| change.mark_closing(row.id)).await?;
-        self.retire(&pane).await?;
+        let kept = pane.launch().is_some_and(|launch| launch.isolation.kept_on_close);
+        self.try_retire(&pane, if kept { Keep::Apart } else { Keep::Nothing }).await?;
         point("close.retired").await;
         self.remove(row.id).await?;
         Ok(Response::Done)
-    }
-
-    /// Moves the directory of an ended pane to the trash.
-    async fn retire(&self, pane: &Pane) -> Result<(), ErrorBody> {
-        let (id, dir, trash) = (pane.id, pane.dir.clone(), self.root.trash());
-        let retired = run_blocking(move || trash::retire(&dir, &trash, "pane", id)).await;
-        retired.map(drop).map_err(|error| ErrorBody::new(ErrorCode::Failed, error.to_string()))
     }
 
     /// Takes a retired pane out of the registry.

@@ -89,7 +89,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = StateRoot::open(&dir.path().join("home")).unwrap();
         let registry = Registry::start(Store::open(&root).unwrap().store).unwrap();
-        let supervisor = Supervisor::new(root, PathBuf::new(), String::new(), registry);
+        let supervisor = {
+            let (follower, _news) = crate::follow::Follower::new();
+            Supervisor::new(root, PathBuf::new(), String::new(), registry, follower)
+        };
         (dir, Arc::new(supervisor))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::store::{PaneRow, SessionRow};
-use model::{Ending, EndingReason, Name, PaneId, PaneState};
+use model::{Ending, EndingReason, LaunchRecord, Name, PaneId, PaneState};
 use protocol::control::{
     DaemonStatus, ListedSession, Listing, PaneAnswer, PaneView, Response, SessionAnswer,
     SessionView,
@@ -14,6 +14,7 @@ use protocol::{ErrorBody, ErrorCode};
 
 use super::Failure;
 use super::resolution::{Meant, Rows, ambiguous};
+use crate::conversation::Seen;
 use crate::keeper;
 use crate::pane::{Pane, Sight};
 use crate::supervisor::{Supervisor, run_blocking};
@@ -49,6 +50,9 @@ impl Supervisor {
         match rows.find(target)? {
             Meant::Session(session) => Ok(self.session_answer(&session, &rows)),
             Meant::Pane(pane) => {
+                if let Some(known) = self.pane(pane.id) {
+                    self.refresh_conversation(&known, Seen::Watched).await;
+                }
                 let mut answer = self.answer(&pane, &rows)?;
                 self.ask_keeper(&mut answer.pane).await;
                 Ok(Response::Pane(Box::new(answer)))
@@ -172,6 +176,7 @@ impl Supervisor {
         let pane = self.pane(row.id);
         let sight = pane.as_ref().map_or_else(|| without_process(row), |pane| pane.look());
         let launch = pane.as_ref().and_then(|pane| pane.launch());
+        let launch = launch.as_deref();
         let dir = self.root.pane(row.session, row.id);
         let part = |name: &str| dir.join(name).to_string_lossy().into_owned();
         let cwd = launch.map(|launch| launch.cwd.clone()).unwrap_or_default();
@@ -180,16 +185,17 @@ impl Supervisor {
         PaneView {
             id: row.id,
             name: row.name.clone(),
-            agent: launch.map_or("shell", |launch| &launch.agent).to_owned(),
+            agent: launch.map_or_else(String::new, |launch| launch.agent.clone()),
             role: None,
             pid: child.filter(|_| sight.state.is_live()),
             state: sight.state,
             ending: sight.ending,
-            config_dir: None,
+            config_dir: launch.and_then(config_dir),
+            isolation: launch.map(|launch| launch.isolation.clone()),
             workspace: cwd.clone(),
             temp: part("temp"),
             output: part("output"),
-            conversation: None,
+            conversation: launch.and_then(|launch| launch.conversation.clone()),
             command: launch.map(|launch| launch.argv.clone()).unwrap_or_default(),
             cwd,
             created: row.created,
@@ -198,6 +204,12 @@ impl Supervisor {
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
         }
     }
+}
+
+/// The directory of the pane's agent; of a shell, that of the first agent that may be typed in it.
+fn config_dir(launch: &LaunchRecord) -> Option<String> {
+    let own = launch.isolation.dir_of(&launch.agent).map(str::to_owned);
+    own.or_else(|| launch.isolation.dirs.first().map(|dir| dir.path.clone()))
 }
 
 /// What can be seen of a pane that the daemon is not busy with: what was recorded.

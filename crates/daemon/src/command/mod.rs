@@ -9,6 +9,7 @@ mod look;
 mod read;
 mod rename;
 pub(crate) mod resolution;
+mod restore;
 mod send;
 mod wait;
 
@@ -63,6 +64,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Rename { .. }
         | Request::Stop { .. }
         | Request::Close { .. }
+        | Request::Restore { .. }
         | Request::Send { .. }
         | Request::DaemonStop => true,
         Request::List
@@ -90,6 +92,7 @@ impl Supervisor {
             Request::Rename { target, name } => self.rename(&target, name).await,
             Request::Stop { target, grace_ms } => self.stop(&target, grace_ms).await,
             Request::Close { target, grace_ms } => Box::pin(self.close(&target, grace_ms)).await,
+            Request::Restore { target } => Box::pin(self.restore(&target)).await,
             Request::Send { target, typing, timeout_ms } => {
                 self.send(&target, typing, timeout_ms).await
             }

@@ -15,7 +15,6 @@ use tracing::warn;
 use super::Failure;
 use super::resolution::Meant;
 use crate::launch::SESSION_RECORD;
-use crate::pane::LAUNCH_RECORD;
 use crate::supervisor::{Supervisor, point, run_blocking};
 
 impl Supervisor {
@@ -27,11 +26,12 @@ impl Supervisor {
                 self.registry.change(move |change| change.rename_pane(row.id, &new)).await?;
                 point("rename.committed").await;
                 let pane = self.pane(row.id);
-                if let Some(launch) = pane.as_ref().and_then(|pane| pane.launch()) {
-                    let mut launch = launch.clone();
-                    launch.name = name;
-                    let path = self.root.pane(row.session, row.id).join(LAUNCH_RECORD);
-                    replace(path, launch).await;
+                if let Some(pane) = pane {
+                    let renamed = move || pane.change_launch(|launch| launch.name = name);
+                    if let Err(error) = run_blocking(renamed).await {
+                        // The registry has the name, and the next daemon tries again.
+                        warn!(%error, "the new name is in the registry only");
+                    }
                 }
                 Ok(Response::Pane(Box::new(self.pane_answer(row.id).await?)))
             }

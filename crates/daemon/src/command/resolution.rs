@@ -167,6 +167,7 @@ mod tests {
             mode: SessionMode::Isolated,
             created: Timestamp(0),
             implicit: false,
+            isolation: None,
         };
         SessionRow { record, announced: true }
     }

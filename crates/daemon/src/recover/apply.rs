@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use host::clock;
 use host::store::{Change, NewPane, SetAside, StoreError};
 use model::event::Happening;
-use model::{Ending, Name, PaneId, SessionId, SessionMode, SessionRecord, Timestamp};
+use model::{
+    ConversationId, Ending, Name, PaneId, SessionId, SessionMode, SessionRecord, Timestamp,
+};
 
 use super::decide::Decision;
 use super::scan::{FoundPane, Scan};
@@ -27,6 +29,7 @@ struct PaneChange {
     created: Timestamp,
     decision: Decision,
     ending: Option<Ending>,
+    conversation: Option<ConversationId>,
 }
 
 /// What came of it.
@@ -104,6 +107,7 @@ fn unknown_session(id: SessionId) -> SessionRecord {
         mode: SessionMode::default(),
         created: clock::now(),
         implicit: false,
+        isolation: None,
     }
 }
 
@@ -119,6 +123,7 @@ impl PaneChange {
             created: launch.map_or_else(clock::now, |launch| launch.created),
             decision,
             ending: pane.look.ending.clone(),
+            conversation: launch.and_then(|launch| launch.conversation.clone()),
         }
     }
 
@@ -139,9 +144,8 @@ impl PaneChange {
         }
         match (self.decision, &self.ending) {
             (Decision::RecordEnding, Some(ending)) => change.end(self.id, ending, 0).map(drop),
-            (Decision::Adopt | Decision::Lost | Decision::RecordEnding, _) => {
-                change.announce(self.id)
-            }
+            (Decision::Adopt, _) => change.tell_alive(self.id, self.conversation.as_ref()),
+            (Decision::Lost | Decision::RecordEnding, _) => change.announce(self.id),
             (Decision::AwaitKeeper | Decision::RollBack | Decision::FinishClosing, _) => Ok(()),
         }
     }

@@ -25,8 +25,8 @@ use self::scan::{FoundPane, Scan, look, scan};
 use crate::command::resolution::Rows;
 use crate::launch::SESSION_RECORD;
 use crate::pane::{LAUNCH_RECORD, Life, Pane};
+use crate::retire::{self, Keep};
 use crate::supervisor::{Supervisor, run_blocking};
-use crate::trash;
 
 /// How often it is looked whether a keeper has said who it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -92,21 +92,25 @@ impl Supervisor {
         &self,
         judged: Vec<(FoundPane, Decision)>,
     ) -> Vec<(FoundPane, Decision)> {
-        let trash = self.root.trash();
-        let (judged, failed) = run_blocking(move || {
-            let mut failed = Vec::new();
+        let root = self.root.clone();
+        let (judged, left, failed) = run_blocking(move || {
+            let (mut left, mut failed) = (Vec::new(), Vec::new());
             let moved = judged.into_iter().filter(|(pane, decision)| {
-                if !matches!(decision, Decision::RollBack | Decision::FinishClosing) {
-                    return true;
+                let Some(keep) = what_to_keep(pane, *decision) else { return true };
+                match retire::retire(&root, &pane.dir, pane.id, keep) {
+                    Ok(still_there) => left.extend(still_there),
+                    Err(error) => {
+                        failed.push(error.to_string());
+                        return false;
+                    }
                 }
-                let moved = trash::retire(&pane.dir, &trash, "pane", pane.id);
-                failed.extend(moved.as_ref().err().map(ToString::to_string));
-                moved.is_ok()
+                true
             });
             let moved: Vec<_> = moved.collect();
-            (moved, failed)
+            (moved, left, failed)
         })
         .await;
+        self.tell_left(left).await;
         failed.into_iter().for_each(|problem| self.add_problem(problem));
         judged
     }
@@ -184,8 +188,12 @@ impl Supervisor {
             pane.set_problem(problem);
         }
         self.add(Arc::clone(&pane));
+        self.claim_found(&pane);
         match (life, keeper) {
-            (Life::Live(keeper), _) => self.watch(&pane, keeper),
+            (Life::Live(keeper), _) => {
+                self.watch(&pane, keeper);
+                self.follow(&pane);
+            }
             (Life::Starting, _) => {
                 self.tasks.spawn(Arc::clone(self).await_keeper(pane));
             }
@@ -194,10 +202,35 @@ impl Supervisor {
         }
     }
 
-    /// Ends what is left of a pane that was found without a keeper.
+    /// Claims the conversation of a pane that was found alive. Of two that have the same one, the
+    /// second has a problem.
+    fn claim_found(&self, pane: &Pane) {
+        let id = pane.launch().and_then(|launch| launch.conversation.clone());
+        let Some(id) = id.filter(|_| pane.look().state.is_live()) else { return };
+        if let Err(holder) = self.claims.claim(&id, pane.id) {
+            pane.set_problem(format!("its conversation {id} is open in pane {holder} too"));
+        }
+    }
+
+    /// Ends what is left of a pane that was found without a keeper. One that went with the machine
+    /// is started again, if the user wants that.
     fn bury(self: &Arc<Self>, pane: Arc<Pane>, keeper: Option<KeeperRecord>) {
         let this = Arc::clone(self);
-        self.tasks.spawn(async move { this.settle(&pane, keeper).await });
+        let went_with_the_machine =
+            keeper.as_ref().is_none_or(|keeper| keeper.keeper.boot != self.boot);
+        self.tasks.spawn(async move {
+            this.settle(&pane, keeper).await;
+            let wanted = this.config().await.is_ok_and(|config| config.restore_on_start);
+            if !wanted || !went_with_the_machine {
+                return;
+            }
+            let id = pane.id;
+            let Ok(row) = this.registry.read(move |change| change.pane(id)).await else { return };
+            if let Err(error) = this.restore_pane(&row).await {
+                warn!(pane = %id, %error.message, "not restored");
+                pane.set_problem(format!("it was not restored: {}", error.message));
+            }
+        });
     }
 
     /// Waits until the keeper of a pane that is being started says who it is, or is gone.
@@ -221,14 +254,10 @@ impl Supervisor {
             let seen = run_blocking(move || look(&dir, Some(&row))).await;
             match (decide(seen.found), seen.keeper) {
                 (Decision::Adopt, Some(keeper)) => {
-                    if let Err(error) =
-                        self.registry.change(move |change| change.announce(id)).await
-                    {
-                        warn!(pane = %id, %error, "it is not told of");
+                    if let Err(error) = self.tell_alive(&pane).await {
+                        warn!(pane = %id, %error.message, "it is not told of");
                     }
-                    let keeper = Arc::new(keeper);
-                    pane.publish(Life::Live(Arc::clone(&keeper)));
-                    return self.watch(&pane, keeper);
+                    return self.take_over(&pane, keeper);
                 }
                 (Decision::AwaitKeeper | Decision::Adopt, _) => {}
                 (Decision::RollBack, _) => return self.undo(&pane).await,
@@ -237,6 +266,17 @@ impl Supervisor {
                 }
             }
         }
+    }
+}
+
+/// What of a pane that goes is to stay; none if it does not go.
+fn what_to_keep(pane: &FoundPane, decision: Decision) -> Option<Keep> {
+    let kept = pane.launch.as_ref().is_some_and(|launch| launch.isolation.kept_on_close);
+    match decision {
+        Decision::RollBack => Some(Keep::Nothing),
+        Decision::FinishClosing if kept => Some(Keep::Apart),
+        Decision::FinishClosing => Some(Keep::Nothing),
+        Decision::Adopt | Decision::AwaitKeeper | Decision::RecordEnding | Decision::Lost => None,
     }
 }
 

@@ -189,11 +189,17 @@ mod tests {
                 session,
                 name: "dev".parse().unwrap(),
                 agent: "shell".to_owned(),
+                asked: Vec::new(),
                 argv: vec!["sh".to_owned()],
                 cwd: "/".to_owned(),
                 env: model::environment::Environment::default(),
                 size: model::Size::DEFAULT,
                 created: Timestamp(0),
+                isolation: model::isolation::Isolation::none(),
+                conversation: None,
+                used: false,
+                earlier: Vec::new(),
+                owner: None,
             };
             let path = root.pane(session, pane).join(LAUNCH_RECORD);
             record::write(&path, &launch, Survive::Kill).unwrap();
