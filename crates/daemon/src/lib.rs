@@ -40,4 +40,5 @@ mod trash;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;
+pub use host::{StateRoot, config};
 pub use start::{Setup, StartError, run};
