@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Close(CloseArgs),
     /// Print what has happened
     Events(EventsArgs),
+    /// Show the configuration in force, and where each value comes from
+    Config(ConfigArgs),
     /// Control the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),
@@ -269,6 +271,19 @@ pub(crate) struct EventsArgs {
     pub(crate) follow: bool,
 }
 
+/// Arguments of `config`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::CONFIG)]
+pub(crate) struct ConfigArgs {
+    /// Only look whether the file is right; if not, name everything that is wrong (exit code 2)
+    #[arg(long, conflicts_with = "defaults")]
+    pub(crate) check: bool,
+
+    /// Print a complete file, in which every key is explained and has its default
+    #[arg(long)]
+    pub(crate) defaults: bool,
+}
+
 /// The verbs of `daemon`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
@@ -410,6 +425,8 @@ mod tests {
             (&["wait", "a"], ErrorKind::MissingRequiredArgument),
             (&["wait", "a", "--for", "idle"], ErrorKind::ValueValidation),
             (&["wait", "a", "--for", "text="], ErrorKind::ValueValidation),
+            (&["config", "--check", "--defaults"], ErrorKind::ArgumentConflict),
+            (&["config", "cleanup.every"], ErrorKind::UnknownArgument),
             (&["daemon"], ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
             (&["nonsense"], ErrorKind::InvalidSubcommand),
         ];

@@ -4,6 +4,7 @@ mod attach;
 mod bare;
 mod close;
 mod completions;
+mod config;
 mod daemon;
 mod events;
 mod ls;
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: &Cli, env: ClientEnv, out: &Output) -> Result<(), Failure
     match &cli.command {
         Some(Command::Completions(args)) => completions::run(out, args),
         Some(Command::Man(args)) => man::run(args),
+        Some(Command::Config(args)) if args.defaults => config::print_defaults(out),
         command => {
             let home = env.state_root(cli.home.as_deref())?;
             let context = Context { env, home, out: out.clone() };
@@ -58,6 +60,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Restore(args) => restore::run(context, args),
         Command::Close(args) => close::run(context, args),
         Command::Events(args) => events::run(context, args),
+        Command::Config(args) => config::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),
         Command::Man(args) => man::run(args),

@@ -1,5 +1,7 @@
 //! The help of every verb, and the reference made from it.
 
+mod config;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -85,14 +87,18 @@ fn every_verb_has_examples() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test that rewrites a document when told to")]
 fn the_reference_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
-    let expected = reference();
+    assert_up_to_date("cli.md", &reference());
+}
+
+/// Compares a file in `docs/reference` with what it should be, or rewrites it with `UPDATE=1`.
+#[expect(clippy::disallowed_methods, reason = "a test that rewrites a document when told to")]
+fn assert_up_to_date(name: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
 
     if std::env::var_os("UPDATE").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &expected).unwrap();
+        std::fs::write(&path, expected).unwrap();
     }
 
     let found = std::fs::read_to_string(&path).unwrap_or_default();

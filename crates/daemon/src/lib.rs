@@ -44,4 +44,5 @@ mod trash;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;
+pub use host::{StateRoot, config};
 pub use start::{Setup, StartError, run};

@@ -89,6 +89,15 @@ Examples:
   ccmux events
   ccmux events --after 120 --follow --json   one object per line";
 
+pub(super) const CONFIG: &str = "\
+The file is config/ccmux.toml in the state root. Without one, everything is at its default.
+
+Examples:
+  ccmux config
+  ccmux config --json | jq '.values[] | select(.origin != \"default\")'
+  ccmux config --check
+  ccmux config --defaults > ~/.ccmux/config/ccmux.toml";
+
 pub(super) const DAEMON: &str = "\
 Panes do not depend on the daemon: it can be stopped, killed or replaced while they run.
 Every other verb starts it when it is needed.

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
-use protocol::ErrorBody;
 use protocol::control::{DaemonStatus, Request, Response};
+use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
 
 use crate::args::{DaemonCommand, DaemonRunArgs};
@@ -14,6 +14,8 @@ use crate::connect::Link;
 use crate::context::Context;
 use crate::describe;
 use crate::failure::{Failure, unexpected};
+
+pub(super) use ::daemon::config::{Loaded, Origin};
 
 /// What `daemon stop --json` prints.
 #[derive(Serialize)]
@@ -29,6 +31,20 @@ pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Fail
         DaemonCommand::Stop => stop(context),
         DaemonCommand::Status => report(context, &mut Link::to_running(context)),
     }
+}
+
+/// The configuration, as a daemon that is started now would read it.
+///
+/// # Errors
+///
+/// If there is anything wrong with the state root, or with the file; a usage error for the latter.
+pub(super) fn configuration(context: &Context) -> Result<Loaded, ErrorBody> {
+    let root = ::daemon::StateRoot::open(&context.home)
+        .map_err(|error| ErrorBody::new(ErrorCode::Failed, error.to_string()).hint(error.hint()))?;
+    ::daemon::config::load(&root, &[]).map_err(|error| {
+        let code = if error.is_of_the_file() { ErrorCode::Usage } else { ErrorCode::Failed };
+        ErrorBody::new(code, error.to_string()).hint(error.hint())
+    })
 }
 
 /// What the daemon says of itself.

@@ -117,7 +117,8 @@ impl Reader<'_> {
             }
         }
         // What is missing may be in a line that could not be read.
-        if self.problems.len() == problems_before && self.unreadable.is_empty() {
+        let is_complete = self.unreadable.range(self.line(&heading)..).next().is_none();
+        if self.problems.len() == problems_before && is_complete {
             for (key, fault) in contradictions(&agent) {
                 let entry = table.get_key_value(key);
                 let at = entry.map_or(heading.clone(), |entry| place(&fault.part, entry));
@@ -156,7 +157,7 @@ impl Reader<'_> {
             let at = place(&fault.part, (key, value));
             self.fault(full, at.start, fault);
         }
-        self.lines.insert(full.to_owned(), self.positions.of_byte(key.span().start).0);
+        self.lines.insert(full.to_owned(), self.line(&key.span()));
     }
 
     /// The parser stumbled at byte `at`, over `snippet` if it knows what.
@@ -194,6 +195,10 @@ impl Reader<'_> {
 
     fn fault(&mut self, name: &str, at: usize, fault: Fault) {
         self.problem(at, format!("`{name}`: {}", fault.why), fault.suggestion);
+    }
+
+    fn line(&self, at: &Range<usize>) -> usize {
+        self.positions.of_byte(at.start).0
     }
 
     fn problem(&mut self, at: usize, message: String, suggestion: Option<String>) {

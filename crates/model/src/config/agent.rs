@@ -2,7 +2,7 @@
 
 use crate::config::AgentConfig;
 use crate::config::key::{Access, Fault, Key, Part, set_list, set_table, unrelated};
-use crate::config::path::{check_inner, check_pattern, check_users, first_overlap};
+use crate::config::path::{check_inner, check_pattern, check_users, overlaps};
 use crate::environment::Environment;
 
 /// What stands for the id of a conversation in arguments and paths.
@@ -140,7 +140,7 @@ pub fn contradictions(agent: &AgentConfig) -> Vec<(&'static str, Fault)> {
             .chain(agent.share.keys().map(|path| (path.as_str(), "share")))
             .collect();
     let paths: Vec<&str> = targets.iter().map(|(path, _)| *path).collect();
-    if let Some((at, why)) = first_overlap(&paths) {
+    for (at, why) in overlaps(&paths) {
         let (path, key) = targets[at];
         found.push((key, Fault::from(why).of(Part::Entry(path.to_owned()))));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::agent::AGENT_KEYS;
 use crate::config::key::{Access, Fault, Key, Part, read_word, set_list, set_word};
-use crate::config::path::{check_home_item, first_overlap};
+use crate::config::path::{check_home_item, overlaps};
 use crate::config::value::Value;
 use crate::config::{Config, ResumeFallback, Share, duration};
 use crate::isolation::Method;
@@ -141,8 +141,8 @@ fn set_home_symlinks(slot: &mut Vec<String>, items: &[String]) -> Vec<Fault> {
     let read = |item: &str| check_home_item(item).map(|()| item.to_owned());
     set_list(slot, items, read, |items| {
         let paths: Vec<&str> = items.iter().map(String::as_str).collect();
-        let overlap = first_overlap(&paths);
-        overlap.map(|(at, why)| Fault::from(why).of(Part::Item(at))).into_iter().collect()
+        let fault = |(at, why)| Fault::from(why).of(Part::Item(at));
+        overlaps(&paths).into_iter().map(fault).collect()
     })
 }
 

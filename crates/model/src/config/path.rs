@@ -104,17 +104,18 @@ pub fn check_users(path: &str) -> Result<(), InvalidPath> {
     check_names(below, path)
 }
 
-/// The first of `paths` that is another one of them, or lies inside, with its position.
+/// Those of `paths` that are listed before or lie inside another one, with their positions.
 #[must_use]
-pub fn first_overlap(paths: &[&str]) -> Option<(usize, InvalidPath)> {
-    paths.iter().enumerate().find_map(|(at, path)| {
+pub fn overlaps(paths: &[&str]) -> Vec<(usize, InvalidPath)> {
+    let overlap = |(at, path): (usize, &&str)| {
         if paths[..at].contains(path) {
             return Some((at, InvalidPath::Twice((*path).to_owned())));
         }
         let outer = paths.iter().find(|outer| is_inside(path, outer))?;
         let (inner, outer) = ((*path).to_owned(), (*outer).to_owned());
         Some((at, InvalidPath::Nested { inner, outer }))
-    })
+    };
+    paths.iter().enumerate().filter_map(overlap).collect()
 }
 
 impl InvalidPath {
@@ -226,18 +227,19 @@ mod tests {
 
     #[test]
     fn no_listed_path_may_lead_through_another() {
-        let nested = |inner: &str, outer: &str| {
-            Some(InvalidPath::Nested { inner: inner.to_owned(), outer: outer.to_owned() })
+        let nested = |inner: &str, outer: &str| InvalidPath::Nested {
+            inner: inner.to_owned(),
+            outer: outer.to_owned(),
         };
         let cases: [(&[&str], _); 5] = [
-            (&[".config/git", ".config/gh", ".configure"], None),
-            (&["a", "b", "a"], Some(InvalidPath::Twice("a".to_owned()))),
-            (&["a", "a/b"], nested("a/b", "a")),
-            (&["a/b/c", "a"], nested("a/b/c", "a")),
-            (&[], None),
+            (&[".config/git", ".config/gh", ".configure"], vec![]),
+            (&["a", "b", "a"], vec![(2, InvalidPath::Twice("a".to_owned()))]),
+            (&["a", "a/b", "a/c"], vec![(1, nested("a/b", "a")), (2, nested("a/c", "a"))]),
+            (&["a/b/c", "a"], vec![(0, nested("a/b/c", "a"))]),
+            (&[], vec![]),
         ];
         for (paths, expected) in cases {
-            assert_eq!(first_overlap(paths).map(|(_, why)| why), expected, "{paths:?}");
+            assert_eq!(overlaps(paths), expected, "{paths:?}");
         }
     }
 

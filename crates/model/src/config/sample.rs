@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::config::agent::AGENT_KEYS;
-use crate::config::key::Key;
 use crate::config::keys::{AGENTS, KEYS};
 use crate::config::value::Value;
 
@@ -43,7 +42,7 @@ pub fn sample() -> String {
             lines.extend([format!("[{table}]"), String::new()]);
             section = table;
         }
-        lines.extend(comment(&about(key)));
+        lines.extend(comment(&format!("{} Takes {}.", key.meaning, key.takes)));
         lines.extend(assignment(name, &key.get(&defaults)));
     }
     lines.push(String::new());
@@ -53,7 +52,7 @@ pub fn sample() -> String {
         let value = AGENT_SAMPLE.iter().find(|(name, _)| *name == key.name);
         let (name, value) = value.expect("every key of an agent is in the sample");
         lines.push("#".to_owned());
-        lines.extend(comment(&about(key)).iter().map(|line| format!("# {line}")));
+        lines.extend(comment(key.meaning).iter().map(|line| format!("# {line}")));
         lines.push(format!("# {name} = {value}"));
     }
     lines.join("\n") + "\n"
@@ -65,10 +64,6 @@ pub fn assignment(name: &str, value: &Value) -> Vec<String> {
     let mut lines = value.to_toml(name.len() + " = ".len(), WIDTH);
     lines[0] = format!("{name} = {}", lines[0]);
     lines
-}
-
-fn about<T>(key: &Key<T>) -> String {
-    format!("{} Takes {}.", key.meaning, key.takes)
 }
 
 /// `text` as a comment, in lines that leave room for another mark before them.
