@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Fail
 pub(super) fn configuration(context: &Context) -> Result<Loaded, ErrorBody> {
     let root = ::daemon::StateRoot::open(&context.home)
         .map_err(|error| ErrorBody::new(ErrorCode::Failed, error.to_string()).hint(error.hint()))?;
-    ::daemon::config::load(&root, &[]).map_err(|error| {
+    ::daemon::config::load(&root, &model::agent::BUILT_IN).map_err(|error| {
         let code = if error.is_of_the_file() { ErrorCode::Usage } else { ErrorCode::Failed };
         ErrorBody::new(code, error.to_string()).hint(error.hint())
     })

@@ -27,6 +27,8 @@ pub struct Grammar {
     pub ends: &'static [&'static str],
     /// A word that stands alone is a prompt, which must not be said again at a restore.
     pub takes_prompt: bool,
+    /// Options with which the agent answers one prompt and ends: without it there is nothing to do.
+    pub one_shot: &'static [&'static str],
 }
 
 /// A word or a group of words of a command line.
@@ -90,12 +92,16 @@ impl Grammar {
         let chooses = |name: &&str| {
             [self.begins, self.resumes, self.agent_chooses].iter().any(|set| set.contains(name))
         };
+        let is_one_shot = parts
+            .iter()
+            .any(|part| matches!(part, Part::Option { name, .. } if self.one_shot.contains(name)));
+        let drops_prompt = self.takes_prompt && !is_one_shot;
         let mut kept = Vec::new();
         for part in parts {
             match part {
                 Part::Option { name, .. } if chooses(&name) => {}
                 Part::Option { words, .. } => kept.extend_from_slice(words),
-                Part::Word(_) | Part::Rest(_) if self.takes_prompt => {}
+                Part::Word(_) | Part::Rest(_) if drops_prompt => {}
                 Part::Word(word) => kept.push(word.clone()),
                 Part::Rest(words) => kept.extend_from_slice(words),
             }
@@ -161,6 +167,7 @@ mod tests {
         agent_chooses: &["-c", "--fork"],
         ends: &["--version"],
         takes_prompt: true,
+        one_shot: &["-p"],
     };
 
     const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
@@ -202,6 +209,7 @@ mod tests {
             ("--tools Bash Edit --verbose fix-it", "--tools Bash Edit --verbose"),
             ("-r {id} --unknown value", "--unknown value"),
             ("-c --verbose -- prompt", "--verbose"),
+            ("-p fix-it --session-id {id}", "-p fix-it"),
         ];
         for (line, kept) in cases {
             let kept_words = GRAMMAR.without_choice(&words(&line.replace("{id}", ID)));

@@ -61,6 +61,7 @@ const GRAMMAR: Grammar = Grammar {
         "config",
         "doctor",
         "gateway",
+        "help",
         "import",
         "install",
         "kill",
@@ -130,6 +131,7 @@ const GRAMMAR: Grammar = Grammar {
     agent_chooses: &["--continue", "-c", "--fork-session", "--from-pr", "--teleport", "--cloud"],
     ends: &["--help", "-h", "--version", "-v", "--no-session-persistence"],
     takes_prompt: true,
+    one_shot: &["--print", "-p"],
 };
 
 pub(super) fn agent() -> Agent {

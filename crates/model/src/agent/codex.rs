@@ -28,6 +28,8 @@ const GRAMMAR: Grammar = Grammar {
         "debug",
         "delete",
         "doctor",
+        "e",
+        "exec",
         "exec-server",
         "features",
         "fork",
@@ -41,6 +43,7 @@ const GRAMMAR: Grammar = Grammar {
         "plugin",
         "queue",
         "remote-control",
+        "review",
         "sandbox",
         "unarchive",
         "update",
@@ -60,13 +63,14 @@ const GRAMMAR: Grammar = Grammar {
         "-V",
         "-h",
     ],
-    variadic: &[],
+    variadic: &["--image", "-i"],
     begins: &[],
     resumes: &[],
     resume_subcommand: Some("resume"),
     agent_chooses: &["--last"],
     ends: &["--help", "-h", "--version", "-V"],
     takes_prompt: true,
+    one_shot: &[],
 };
 
 pub(super) fn agent() -> Agent {
@@ -102,7 +106,7 @@ pub(super) fn agent() -> Agent {
             digest: |bytes| Some(Value::String(std::str::from_utf8(bytes).ok()?.to_owned())),
         }],
         made: Some(made),
-        logins: Logins { variables: &["CODEX_API_KEY", "OPENAI_API_KEY"], store: None },
+        logins: Logins { variables: &["CODEX_API_KEY"], store: None },
         conversations: Conversations {
             grammar: GRAMMAR,
             new: Vec::new(),
@@ -117,15 +121,13 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// The user's configuration, with trust in where the pane works. A copy, because codex writes to
-/// it.
+/// The user's configuration, with trust in where the pane works and without a daemon of codex's
+/// own: that one would copy hundreds of megabytes into every pane's directory, and there is nobody
+/// to share it with. A copy, because codex writes to it.
 fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     let shared = seeding.share.contains(&Share::Settings);
     let user = seeding.digests.get(CONFIG).filter(|_| shared).and_then(Value::as_str);
-    let mut text = user.unwrap_or_default().to_owned();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let mut text = without_daemon(user.unwrap_or_default());
     for path in seeding.trusted {
         // The rules for such a text are JSON's, as far as a path can use them.
         let header = format!("[projects.{}]", Value::String(path.clone()));
@@ -134,6 +136,31 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
         }
     }
     vec![Seed { at: CONFIG.to_owned(), bytes: text.into_bytes() }]
+}
+
+/// `text` with the feature turned off, unless it says something about it.
+fn without_daemon(text: &str) -> String {
+    const FEATURE: &str = "daemon_auto_start";
+    let mut text = text.trim_end().to_owned();
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let is_inline = |line: &str| {
+        line.trim().strip_prefix("features").is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    if text.contains(FEATURE) || text.lines().any(is_inline) {
+        return text;
+    }
+    let line = format!("{FEATURE} = false\n");
+    let header = |line: &str| line.trim() == "[features]";
+    if !text.lines().any(header) {
+        // Dotted keys of a table that no header opens may only stand before all headers.
+        return format!("features.{line}{text}");
+    }
+    let lines = text
+        .lines()
+        .map(|each| if header(each) { format!("{each}\n{line}") } else { format!("{each}\n") });
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -161,7 +188,12 @@ mod tests {
 
         let text = String::from_utf8(seed.bytes).unwrap();
         let added = "\n[projects.\"/a \\\"b\\\"\"]\ntrust_level = \"trusted\"\n";
-        assert_eq!(text, format!("{user}{added}"));
+        assert_eq!(text, format!("features.daemon_auto_start = false\n{user}{added}"));
+        let with_table = "model = \"o3\"\n[features]\napps = true\n";
+        let quiet = "model = \"o3\"\n[features]\ndaemon_auto_start = false\napps = true\n";
+        assert_eq!(without_daemon(with_table), quiet);
+        let decided = "features.daemon_auto_start = true\n";
+        assert_eq!(without_daemon(decided), decided);
     }
 
     #[test]

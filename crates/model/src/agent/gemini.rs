@@ -2,12 +2,10 @@
 //!
 //! It keeps `.gemini/` in `GEMINI_CLI_HOME`, settings, trust and conversations included.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
-use super::{
-    Agent, Consulted, Conversations, Copied, Link, Logins, Origin, Seed, Seeding, UserDir, words,
-};
+use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
 use crate::conversation::ConversationId;
 
@@ -17,6 +15,10 @@ pub(super) const NAME: &str = "gemini";
 pub(super) const INHERITS: &[&str] = &["GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_*"];
 
 const TRUST: &str = "trustedFolders.json";
+
+const SETTINGS: &str = "settings.json";
+
+const KEY: &str = "GEMINI_API_KEY";
 
 const GRAMMAR: Grammar = Grammar {
     subcommands: &["extension", "extensions", "gemma", "hook", "hooks", "mcp", "skill", "skills"],
@@ -41,7 +43,15 @@ const GRAMMAR: Grammar = Grammar {
         "-v",
         "-y",
     ],
-    variadic: &[],
+    variadic: &[
+        "--admin-policy",
+        "--allowed-mcp-server-names",
+        "--allowed-tools",
+        "--extensions",
+        "--include-directories",
+        "--policy",
+        "-e",
+    ],
     begins: &["--session-id"],
     resumes: &["--resume", "-r"],
     resume_subcommand: None,
@@ -57,6 +67,7 @@ const GRAMMAR: Grammar = Grammar {
         "--delete-session",
     ],
     takes_prompt: true,
+    one_shot: &["--prompt", "-p"],
 };
 
 pub(super) fn agent() -> Agent {
@@ -64,11 +75,6 @@ pub(super) fn agent() -> Agent {
         at: format!(".gemini/{name}"),
         to: Origin::Dir(name.to_owned()),
         share: Some(share),
-    };
-    let settings = Copied {
-        at: ".gemini/settings.json".to_owned(),
-        from: Origin::Dir("settings.json".to_owned()),
-        share: Some(Share::Settings),
     };
     Agent {
         name: NAME.to_owned(),
@@ -91,15 +97,26 @@ pub(super) fn agent() -> Agent {
             link("skills", Share::Skills),
             link("agents", Share::Agents),
         ],
-        copies: vec![settings],
-        consults: vec![Consulted {
-            name: TRUST,
-            origin: Origin::Dir(TRUST.to_owned()),
-            digest: |bytes| serde_json::from_slice(bytes).ok(),
-        }],
+        copies: Vec::new(),
+        consults: vec![
+            Consulted {
+                name: TRUST,
+                origin: Origin::Dir(TRUST.to_owned()),
+                digest: |bytes| serde_json::from_slice(bytes).ok(),
+            },
+            Consulted {
+                name: SETTINGS,
+                origin: Origin::Dir(SETTINGS.to_owned()),
+                digest: |bytes| {
+                    // With comments in it, it is no JSON and taken as it is.
+                    let text = || Some(std::str::from_utf8(bytes).ok()?.into());
+                    serde_json::from_slice(bytes).ok().or_else(text)
+                },
+            },
+        ],
         made: Some(made),
         logins: Logins {
-            variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+            variables: &[KEY, "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
             store: None,
         },
         conversations: Conversations {
@@ -113,8 +130,10 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// Trust in where the pane works, beside what the user trusts already.
+/// The user's settings with the question answered how to log in, and trust in where the pane works
+/// beside what the user trusts already.
 fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
+    let settings = settings(seeding);
     let mut folders = match seeding.digests.get(TRUST) {
         Some(Value::Object(folders)) => folders.clone(),
         _ => Map::new(),
@@ -123,7 +142,31 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
         folders.entry(path.clone()).or_insert_with(|| "TRUST_FOLDER".into());
     }
     let bytes = serde_json::to_vec_pretty(&folders).expect("the keys are strings");
-    vec![Seed { at: format!(".gemini/{TRUST}"), bytes }]
+    let trust = Seed { at: format!(".gemini/{TRUST}"), bytes };
+    [trust].into_iter().chain(settings).collect()
+}
+
+/// A copy, because gemini writes to it.
+fn settings(seeding: &Seeding<'_>) -> Option<Seed> {
+    let shared = seeding.share.contains(&Share::Settings);
+    let user = seeding.digests.get(SETTINGS).filter(|_| shared);
+    let at = format!(".gemini/{SETTINGS}");
+    if let Some(Value::String(text)) = user {
+        return Some(Seed { at, bytes: text.clone().into_bytes() });
+    }
+    let mut settings = user.cloned().unwrap_or_else(|| Map::new().into());
+    if settings.pointer("/security/auth/selectedType").is_none()
+        && seeding.environment.get(KEY).is_some()
+        && let Some(settings) = settings.as_object_mut()
+    {
+        let security = settings.entry("security").or_insert_with(|| Map::new().into());
+        if let Some(security) = security.as_object_mut() {
+            security.insert("auth".to_owned(), json!({ "selectedType": "gemini-api-key" }));
+        }
+    }
+    let is_empty = settings.as_object().is_none_or(Map::is_empty);
+    let bytes = serde_json::to_vec_pretty(&settings).expect("the keys are strings");
+    (!is_empty).then_some(Seed { at, bytes })
 }
 
 /// The id is the first field of the file that has this name; the rest of it may be long.
@@ -138,6 +181,36 @@ fn identify(_name: &str, head: &[u8]) -> Option<ConversationId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_users_settings_are_kept_and_a_key_answers_the_question_about_the_login() {
+        let mut environment = crate::environment::Environment::default();
+        environment.set(KEY, "x").unwrap();
+        let made = |user: Value| {
+            let seeding = Seeding {
+                digests: std::collections::BTreeMap::from([(SETTINGS, user)]),
+                trusted: &["/src".to_owned()],
+                share: &Share::ALL,
+                environment: &environment,
+            };
+            made(&seeding).pop().unwrap()
+        };
+
+        let answered = made(json!({"ui": {"theme": "x"}, "security": {"folderTrust": {}}}));
+        let chosen = made(json!({"security": {"auth": {"selectedType": "oauth-personal"}}}));
+        let commented = made("{ // mine\n}".into());
+
+        let read = |seed: &Seed| serde_json::from_slice::<Value>(&seed.bytes).unwrap();
+        assert_eq!(
+            read(&answered),
+            json!({
+                "ui": {"theme": "x"},
+                "security": {"folderTrust": {}, "auth": {"selectedType": "gemini-api-key"}},
+            })
+        );
+        assert_eq!(read(&chosen)["security"]["auth"]["selectedType"], "oauth-personal");
+        assert_eq!(commented.bytes, b"{ // mine\n}");
+    }
 
     #[test]
     fn a_conversation_is_known_by_what_its_file_says() {

@@ -62,6 +62,7 @@ const GRAMMAR: Grammar = Grammar {
     ends: &["--help", "-h", "--version", "-v"],
     // A word that stands alone is the project to work in.
     takes_prompt: false,
+    one_shot: &[],
 };
 
 pub(super) fn agent() -> Agent {
