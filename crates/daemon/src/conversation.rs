@@ -12,15 +12,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use host::{process, transcript};
+use host::{process, record, transcript};
 use model::agent::{Agent, Liveness};
+use model::conversation::Asked;
 use model::event::Happening;
 use model::launch::Plan;
-use model::{ConversationId, LaunchRecord, PaneId};
+use model::{ConversationId, LaunchRecord, PaneId, ProcessIdentity};
 use protocol::{ErrorBody, ErrorCode};
 use tracing::{info, warn};
 
-use crate::pane::Pane;
+use crate::pane::{KEEPER_RECORD, Pane};
 use crate::supervisor::{Supervisor, run_blocking};
 
 /// The conversations of live panes.
@@ -68,14 +69,21 @@ impl Supervisor {
     /// Brings the launch record of a pane up to what its agent says about itself.
     pub(crate) async fn refresh_conversation(self: &Arc<Self>, pane: &Arc<Pane>, seen: Seen) {
         let Some((agent, launch, dir)) = self.conversing(pane).await else { return };
-        let head = pane.look().keeper.map(|keeper| keeper.record.child.pid);
-        let known = launch.conversation.clone();
-        let (found, used) = run_blocking(move || {
-            let found = current(&agent, &dir, head, seen).or(known);
+        let keeper = pane.look().keeper.map(|keeper| keeper.record.clone());
+        let (known, pane_dir) = (launch.conversation.clone(), pane.dir.clone());
+        let (found, used, spoken) = run_blocking(move || {
+            let keeper = keeper.or_else(|| record::read(&pane_dir.join(KEEPER_RECORD)).ok());
+            let head = keeper.map(|keeper| keeper.child);
+            let said = current(&agent, &dir, head.as_ref(), seen);
+            let spoken = said.is_some() && agent.conversations.live.is_some();
+            let found = said.or(known);
             let used = found.as_ref().is_some_and(|id| transcript::of(&agent, &dir, id).is_some());
-            (found, used)
+            (found, used, spoken)
         })
         .await;
+        if spoken {
+            pane.set_spoken();
+        }
         if let Some(id) = found {
             self.has_conversation(pane, id, used).await;
         }
@@ -87,7 +95,8 @@ impl Supervisor {
         let config = self.config().await.ok()?;
         let agent = Agent::named(&launch.agent, &config.agents).ok()?;
         let dir = PathBuf::from(launch.isolation.dir_of(&agent.name)?);
-        agent.can_converse().then_some((agent, launch, dir))
+        let converses = agent.asked(launch.asked()) != Asked::None;
+        converses.then_some((agent, launch, dir))
     }
 
     async fn has_conversation(self: &Arc<Self>, pane: &Arc<Pane>, id: ConversationId, used: bool) {
@@ -158,7 +167,12 @@ pub(crate) enum Seen {
 }
 
 /// The conversation of the agent in `dir`, as far as it can be told. Blocks.
-fn current(agent: &Agent, dir: &Path, head: Option<u32>, seen: Seen) -> Option<ConversationId> {
+fn current(
+    agent: &Agent,
+    dir: &Path,
+    head: Option<&ProcessIdentity>,
+    seen: Seen,
+) -> Option<ConversationId> {
     let says = agent.conversations.live.is_some();
     if says && let Some(living) = speaker(transcript::live(agent, dir), head) {
         return Some(living.conversation);
@@ -169,17 +183,22 @@ fn current(agent: &Agent, dir: &Path, head: Option<u32>, seen: Seen) -> Option<C
     transcript::latest(agent, dir).map(|(id, _)| id)
 }
 
-/// Whose word counts: the process at the head of the pane; else the one that was started first, for
-/// agents start others of their kind. What a killed process left behind counts only if none lives.
-fn speaker(mut all: Vec<Liveness>, head: Option<u32>) -> Option<Liveness> {
-    if let Some(at) = all.iter().position(|one| Some(one.pid) == head) {
+/// Whose word counts: that of the process at the head of the pane, dead or alive; else that of the
+/// living one that was started first, for agents start others of their kind. What was left behind by
+/// processes of an earlier life of the pane counts for nothing.
+fn speaker(mut all: Vec<Liveness>, head: Option<&ProcessIdentity>) -> Option<Liveness> {
+    let is_head = |one: &Liveness| {
+        head.is_some_and(|head| {
+            head.pid == one.pid && one.started.is_none_or(|then| then == head.start)
+        })
+    };
+    if let Some(at) = all.iter().position(is_head) {
         return Some(all.swap_remove(at));
     }
-    let lives = |one: &Liveness| {
+    all.retain(|one| {
         process::stat(one.pid).is_some_and(|now| one.started.is_none_or(|then| then == now.start))
-    };
-    all.sort_by_key(|one| (!lives(one), one.started));
-    all.into_iter().next()
+    });
+    all.into_iter().min_by_key(|one| one.started)
 }
 
 #[cfg(test)]
@@ -205,19 +224,25 @@ mod tests {
     }
 
     #[test]
-    fn the_process_at_the_head_of_the_pane_is_believed_first() {
-        let says = |pid: u32, n: u8| Liveness {
+    fn the_process_at_the_head_of_the_pane_is_believed_and_no_earlier_one() {
+        let says = |pid: u32, started: u64, n: u8| Liveness {
             pid,
-            started: Some(u64::from(n)),
+            started: Some(started),
             conversation: id(n),
             cwd: None,
             version: None,
         };
+        let us = process::identify(std::process::id()).unwrap();
+        let head = ProcessIdentity { pid: 4_194_303, start: 7, boot: us.boot.clone() };
+        let left_behind = says(4_194_302, 5, 1);
 
-        let said = |head| speaker(vec![says(70, 1), says(71, 2)], head).unwrap().conversation;
+        let all = vec![left_behind.clone(), says(us.pid, us.start, 2), says(head.pid, 7, 3)];
+        let said = |all: &[Liveness], head| speaker(all.to_vec(), head).map(|one| one.conversation);
 
-        assert_eq!(said(Some(71)), id(2));
-        assert_eq!(said(None), id(1), "of several it is the first");
-        assert_eq!(speaker(Vec::new(), Some(1)), None);
+        assert_eq!(said(&all, Some(&head)), Some(id(3)), "also when it was killed");
+        assert_eq!(said(&all[..2], Some(&head)), Some(id(2)), "one that lives");
+        assert_eq!(said(&all[..1], Some(&head)), None);
+        let reused = ProcessIdentity { pid: left_behind.pid, start: 9, boot: us.boot };
+        assert_eq!(said(&all[..1], Some(&reused)), None, "another process had that number");
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Pane {
     problem: Mutex<Option<String>>,
     stop_asked: AtomicBool,
     followed: AtomicBool,
+    spoken: AtomicBool,
     life: watch::Sender<Life>,
     /// Held by whoever removes the pane. It guards no data: a second one waits for its turn and
     /// then finds the pane gone, or tries again what the first one could not do.
@@ -91,6 +92,7 @@ impl Pane {
             problem: Mutex::new(None),
             stop_asked: AtomicBool::new(false),
             followed: AtomicBool::new(false),
+            spoken: AtomicBool::new(false),
             life,
             turn: tokio::sync::Mutex::new(()),
         }
@@ -139,17 +141,16 @@ impl Pane {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
     }
 
-    pub(crate) fn forget_problem(&self) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     pub(crate) fn ask_to_stop(&self) {
         self.stop_asked.store(true, Ordering::Relaxed);
     }
 
     /// It is being started again: nobody has asked for this life to end.
     pub(crate) fn begin_again(&self) {
-        self.stop_asked.store(false, Ordering::Relaxed);
+        for flag in [&self.stop_asked, &self.followed, &self.spoken] {
+            flag.store(false, Ordering::Relaxed);
+        }
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.publish(Life::Starting);
     }
 
@@ -162,8 +163,17 @@ impl Pane {
         self.followed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_followed(&self, followed: bool) {
-        self.followed.store(followed, Ordering::Relaxed);
+    pub(crate) fn set_followed(&self) {
+        self.followed.store(true, Ordering::Relaxed);
+    }
+
+    /// Its agent has said in this life which conversation it has.
+    pub(crate) fn has_spoken(&self) -> bool {
+        self.spoken.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_spoken(&self) {
+        self.spoken.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn life(&self) -> Life {

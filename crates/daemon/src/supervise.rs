@@ -47,7 +47,7 @@ impl Supervisor {
             reap(&keeper);
             // What its agent said last is still there if it was killed, and known otherwise.
             this.refresh_conversation(&pane, Seen::Watched).await;
-            pane.set_followed(true);
+            pane.set_followed();
             this.settle(&pane, Some(keeper.record.clone())).await;
         });
     }

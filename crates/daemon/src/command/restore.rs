@@ -165,7 +165,6 @@ impl Supervisor {
             }
         }
         point("restore.claimed").await;
-        pane.forget_problem();
         pane.begin_again();
         let (this, dir) = (Arc::clone(self), pane.dir.clone());
         let (kept, config) = (record.clone(), Arc::clone(config));
@@ -271,8 +270,8 @@ impl Supervisor {
                 () = this.ending.cancelled() => return,
             };
             let Ok(Some(ending)) = ended else { return };
-            let refused = ending.code.is_some_and(|code| code != 0) && !pane.was_asked_to_stop();
-            if !refused {
+            let failed = ending.signal.is_none() && ending.code.is_some_and(|code| code != 0);
+            if !failed || pane.was_asked_to_stop() || pane.has_spoken() {
                 return;
             }
             let log = crate::pane::log_dir(&pane.dir);
