@@ -180,7 +180,7 @@ fn current(
     if says && seen == Seen::Watched {
         return None;
     }
-    transcript::latest(agent, dir).map(|(id, _)| id)
+    transcript::latest(agent, dir)
 }
 
 /// Whose word counts: that of the process at the head of the pane, dead or alive; else that of the

@@ -7,13 +7,17 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use model::ConversationId;
 use model::agent::{Agent, Liveness};
+use rusqlite::{Connection, OpenFlags};
 
 /// How much of the beginning of a transcript is read to learn its id.
 const HEAD: u64 = 4096;
+
+/// How long an agent may keep its own database to itself.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The largest file that a running agent keeps about itself.
 const LIVE_MAX: u64 = 64 << 10;
@@ -57,6 +61,11 @@ fn matches(name: &OsStr, pattern: &str) -> bool {
 /// The transcript of one conversation in an agent's directory.
 #[must_use]
 pub fn of(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
+    if let Some(database) = agent.conversations.database {
+        let path = dir.join(database.path);
+        let count: u32 = ask(&path, database.count, &[id.as_str()])?;
+        return (count > 0).then_some(path);
+    }
     let pattern = agent.transcript_of(id)?;
     let all = matching(dir, &pattern);
     if pattern.contains(id.as_str()) {
@@ -68,14 +77,30 @@ pub fn of(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
 
 /// The conversation that was written to last in an agent's directory.
 #[must_use]
-pub fn latest(agent: &Agent, dir: &Path) -> Option<(ConversationId, SystemTime)> {
+pub fn latest(agent: &Agent, dir: &Path) -> Option<ConversationId> {
+    if let Some(database) = agent.conversations.database {
+        let id: String = ask(&dir.join(database.path), database.latest, &[])?;
+        return id.parse().ok();
+    }
     let pattern = agent.conversations.transcript.as_ref()?.replace("{id}", "*");
     let mut all: Vec<(SystemTime, PathBuf)> = matching(dir, &pattern)
         .into_iter()
         .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
         .collect();
     all.sort();
-    all.into_iter().rev().find_map(|(at, path)| Some((identify(agent, &path)?, at)))
+    all.into_iter().rev().find_map(|(_, path)| identify(agent, &path))
+}
+
+/// One value from an agent's own database, which may be in use. What cannot be had is not there.
+fn ask<T: rusqlite::types::FromSql>(path: &Path, question: &str, words: &[&str]) -> Option<T> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let database = Connection::open_with_flags(path, flags).ok()?;
+    database.busy_timeout(PATIENCE).ok()?;
+    let words = rusqlite::params_from_iter(words);
+    database.query_row(question, words, |row| row.get(0)).ok()
 }
 
 fn identify(agent: &Agent, path: &Path) -> Option<ConversationId> {
@@ -140,11 +165,31 @@ mod tests {
         let claude = agent("claude");
 
         assert_eq!(of(&claude, base.path(), &id), Some(path.clone()));
-        assert_eq!(latest(&claude, base.path()).unwrap().0, id);
+        assert_eq!(latest(&claude, base.path()), Some(id.clone()));
         let to = base.path().join("other");
         fs::create_dir(&to).unwrap();
         bring(&path, base.path(), &to).unwrap();
         assert!(of(&claude, &to, &id).is_some());
+    }
+
+    #[test]
+    fn conversations_in_a_database_are_found_there() {
+        let base = tempfile::tempdir().unwrap();
+        let opencode = agent("opencode");
+        let path = base.path().join(opencode.conversations.database.unwrap().path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert_eq!(latest(&opencode, base.path()), None);
+        let database = Connection::open(&path).unwrap();
+        let sql = "CREATE TABLE session (id TEXT, parent_id TEXT, time_updated INTEGER);
+                   INSERT INTO session VALUES
+                   ('ses_1', NULL, 1), ('ses_2', NULL, 2), ('ses_3', 'ses_1', 3);";
+        database.execute_batch(sql).unwrap();
+
+        let found = latest(&opencode, base.path()).unwrap();
+
+        assert_eq!(found.as_str(), "ses_2");
+        assert!(of(&opencode, base.path(), &found).is_some());
+        assert!(of(&opencode, base.path(), &"ses_9".parse().unwrap()).is_none());
     }
 
     #[test]

@@ -178,10 +178,23 @@ pub struct Conversations {
     pub resume: Vec<String>,
     /// Where in its directory `{id}` is written down; `*` stands for any part of a name.
     pub transcript: Option<String>,
+    /// The database in its directory in which conversations are, instead of files of their own.
+    pub database: Option<Database>,
     /// The file that a running process keeps about itself, with the id in `sessionId`.
     pub live: Option<Live>,
     /// The id that a transcript is of, from its name and its beginning.
     pub identify: Option<fn(&str, &[u8]) -> Option<ConversationId>>,
+}
+
+/// An SQLite database with an agent's conversations.
+#[derive(Clone, Copy, Debug)]
+pub struct Database {
+    /// Where in the agent's directory.
+    pub path: &'static str,
+    /// Asks for the id of the conversation that was written to last.
+    pub latest: &'static str,
+    /// Asks how many conversations have the id `?1`.
+    pub count: &'static str,
 }
 
 /// The file that a running agent keeps about itself.
@@ -323,6 +336,12 @@ impl Agent {
             Some(given) => given,
             None => &[],
         }
+    }
+
+    /// Whether it can be seen from outside which conversations it has.
+    #[must_use]
+    pub fn keeps_transcripts(&self) -> bool {
+        self.conversations.transcript.is_some() || self.conversations.database.is_some()
     }
 
     /// The transcript of a conversation, as a pattern in the agent's directory.

@@ -308,7 +308,7 @@ struct Lost {
 fn how(agent: &Agent, launch: &LaunchRecord) -> Result<Start, Lost> {
     let Some(id) = launch.conversation.clone() else { return Ok(Start::Plain) };
     let dir = launch.isolation.dir_of(&agent.name).map(Path::new);
-    let Some(dir) = dir.filter(|_| agent.conversations.transcript.is_some()) else {
+    let Some(dir) = dir.filter(|_| agent.keeps_transcripts()) else {
         // Nobody but the agent knows; it will say so if it has nothing to go on with.
         return Ok(if agent.conversations.resume.is_empty() {
             Start::Plain

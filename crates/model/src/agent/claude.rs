@@ -193,6 +193,7 @@ pub(super) fn agent() -> Agent {
             new: words(["--session-id", "{id}"]),
             resume: words(["--resume", "{id}"]),
             transcript: Some("projects/*/{id}.jsonl".to_owned()),
+            database: None,
             live: Some(Live { dir: "sessions", read: liveness }),
             identify: Some(|name, _| name.strip_suffix(".jsonl")?.parse().ok()),
         },

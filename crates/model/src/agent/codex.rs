@@ -112,6 +112,7 @@ pub(super) fn agent() -> Agent {
             new: Vec::new(),
             resume: words(["resume", "{id}"]),
             transcript: Some("sessions/*/*/*/rollout-*-{id}.jsonl".to_owned()),
+            database: None,
             live: None,
             identify: Some(|name, _| {
                 let stem = name.strip_suffix(".jsonl")?;

@@ -36,6 +36,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
             new: config.new_conversation.clone(),
             resume: config.resume.clone(),
             transcript: config.transcript.clone(),
+            database: None,
             live: None,
             identify: None,
         },

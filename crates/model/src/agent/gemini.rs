@@ -124,6 +124,7 @@ pub(super) fn agent() -> Agent {
             new: words(["--session-id", "{id}"]),
             resume: words(["--resume", "{id}"]),
             transcript: Some(".gemini/tmp/*/chats/session-*.json*".to_owned()),
+            database: None,
             live: None,
             identify: Some(identify),
         },

@@ -5,7 +5,7 @@
 //! linked.
 
 use super::arguments::Grammar;
-use super::{Agent, Conversations, Copied, Link, Logins, Origin, UserDir, words};
+use super::{Agent, Conversations, Copied, Database, Link, Logins, Origin, UserDir, words};
 use crate::config::Share;
 
 pub(super) const NAME: &str = "opencode";
@@ -32,6 +32,7 @@ const GRAMMAR: Grammar = Grammar {
         "plugin",
         "pr",
         "providers",
+        "run",
         "serve",
         "session",
         "stats",
@@ -129,9 +130,16 @@ pub(super) fn agent() -> Agent {
             grammar: GRAMMAR,
             new: Vec::new(),
             resume: words(["--session", "{id}"]),
-            transcript: Some("data/opencode/storage/session_diff/{id}.json".to_owned()),
+            transcript: None,
+            database: Some(Database {
+                path: "data/opencode/opencode.db",
+                // Those with a parent are what an agent in it asked another one.
+                latest: "SELECT id FROM session WHERE parent_id IS NULL \
+                         ORDER BY time_updated DESC LIMIT 1",
+                count: "SELECT count(*) FROM session WHERE id = ?1",
+            }),
             live: None,
-            identify: Some(|name, _| name.strip_suffix(".json")?.parse().ok()),
+            identify: None,
         },
     }
 }
