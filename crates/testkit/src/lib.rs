@@ -17,6 +17,7 @@ pub mod process;
 pub mod pty;
 pub mod screen;
 mod screen_emulator;
+pub mod tree;
 pub mod wait;
 
 pub use full_disk::FullDisk;
@@ -26,4 +27,5 @@ pub use invocation::{Finished, Invocation};
 pub use pane::Pane;
 pub use pty::Pty;
 pub use screen::Screen;
+pub use tree::tree;
 pub use wait::{DEADLINE, wait_for, wait_until};

@@ -3,6 +3,7 @@
 //! A number alone is never trusted: whatever is killed or waited for is named by a
 //! [`ProcessIdentity`], which no other process had or will have.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -113,6 +114,20 @@ pub fn with_environment(text: &Path) -> Vec<u32> {
             .is_ok_and(|environment| wanted.find(&environment).is_some())
     };
     all().into_iter().filter(carries).map(|process| process.pid).collect()
+}
+
+/// The environment that a process was started with.
+///
+/// # Panics
+///
+/// When it cannot be read.
+#[must_use]
+#[track_caller]
+pub fn environment(pid: u32) -> BTreeMap<String, String> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).expect("the environment of a process");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The memory that `pid` costs, in bytes: its own pages and its share of the shared ones.

@@ -1,0 +1,496 @@
+//! What keeps panes apart (R1–R10, B2, B4, B11), with the real binary and real processes; agents
+//! are played by scripts here. The real ones are in `claude.rs` and `agents.rs`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use testkit::{DEADLINE, Home, Pane, process, tree, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// Puts a script of this name on the `PATH` of everything that `home` starts.
+fn script(home: &mut Home, name: &str, text: &str) -> PathBuf {
+    let bin = home.dir().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let path = bin.join(name);
+    put(&path, &format!("#!/bin/sh\n{text}\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+    path
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn configure(home: &Home, text: &str) {
+    put(&home.state_root().join("config/ccmux.toml"), text);
+    for dir in [home.state_root().to_owned(), home.state_root().join("config")] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+fn user(home: &Home) -> PathBuf {
+    home.dir().join("home")
+}
+
+fn pane(shown: &Value) -> Pane {
+    Pane::from_json(&shown["pane"])
+}
+
+fn dir_of(shown: &Value) -> PathBuf {
+    shown["pane"]["dir"].as_str().unwrap().into()
+}
+
+fn environment(pane: &Pane) -> BTreeMap<String, String> {
+    process::environment(pane.head.pid)
+}
+
+/// A claude that says how it was called and stays.
+const STAYS: &str = r#"echo "called: $*"; exec sleep 1000"#;
+
+#[test]
+fn every_way_to_start_a_pane_gives_the_same_environment() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    configure(&home, "restore_on_start = true\n");
+    home.set_env("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef");
+    let new = |args: &[&str]| {
+        let words: Vec<&str> = ["new", "-d", "--json"].iter().chain(args).copied().collect();
+        pane(&home.ccmux(&words).json())
+    };
+
+    let plain = new(&["-n", "plain", "--", "claude"]);
+    let named = new(&["-n", "named", "--agent", "claude"]);
+    let joined = new(&["-n", "joined", "--session", "team", "--", "claude"]);
+    // From inside a claude, in tmux, in another pane with a home of its own.
+    let outer = new(&["-n", "outer", "--isolation", "home", "--", "sleep", "1000"]);
+    let mut inner = home.ccmux(&["new", "-d", "--json", "-n", "inner", "--", "claude"]);
+    for (name, value) in environment(&outer) {
+        inner = inner.env(name, value);
+    }
+    for (name, value) in [
+        ("CLAUDECODE", "1"),
+        ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+        ("CLAUDE_CODE_SESSION_ID", "other"),
+        ("CLAUDE_CODE_CHILD_SESSION", "1"),
+        ("TMUX", "/tmp/tmux-0/default,1,0"),
+        ("TMUX_PANE", "%1"),
+        ("TERM_PROGRAM", "iTerm.app"),
+        ("ITERM_SESSION_ID", "x"),
+    ] {
+        inner = inner.env(name, value);
+    }
+    let inner = pane(&inner.json());
+    let attached = home.ccmux(&["new", "-n", "attached", "--", "claude"]);
+    let screen = attached.screen(model::Size::new(80, 24).unwrap());
+    screen.wait_for("called:");
+    let attached = pane(&home.ccmux(&["show", "attached", "--json"]).json());
+    let first: Vec<_> =
+        [&plain, &named, &joined, &inner, &attached].map(environment).into_iter().collect();
+    home.ccmux(&["stop", "plain"]).ok();
+    home.ccmux(&["restore", "plain"]).ok();
+    let restored = pane(&home.ccmux(&["show", "plain", "--json"]).json());
+    let second = environment(&restored);
+    reboot(&home);
+    home.start_daemon();
+    wait_until("the panes are started again", DEADLINE, || {
+        let shown = home.ccmux(&["show", "named", "--json"]).json();
+        shown["pane"]["state"] == "running"
+    });
+    let after_reboot = pane(&home.ccmux(&["show", "named", "--json"]).json());
+
+    let panes = [&plain, &named, &joined, &inner, &attached, &restored, &after_reboot];
+    let environments = first.into_iter().chain([second, environment(&after_reboot)]);
+    let all: Vec<_> = environments.zip(panes).map(|(env, pane)| without_ids(env, pane)).collect();
+    for (other, pane) in all.iter().zip(panes) {
+        assert_eq!(other, &all[0], "{}", pane.name);
+    }
+    assert!(all[0]["CLAUDE_CONFIG_DIR"].ends_with("/claude-configs/pane-PANE"));
+    assert!(!all[0].contains_key("CLAUDECODE") && !all[0].contains_key("TMUX"), "{:?}", all[0]);
+}
+
+/// The environment with what names the pane itself replaced.
+fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, String> {
+    let session = env["CCMUX_SESSION_ID"].clone();
+    env.into_iter()
+        .map(|(name, value)| (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")))
+        .collect()
+}
+
+/// Kills everything at once, and makes the records those of another boot.
+fn reboot(home: &Home) {
+    home.kill_everything();
+    for record in find(&home.state_root().join("sessions"), "keeper.json") {
+        let text = fs::read_to_string(&record).unwrap();
+        let mut envelope: Value = serde_json::from_str(&text).unwrap();
+        for process in ["keeper", "child"] {
+            envelope["record"][process]["boot"] = "another".into();
+        }
+        // As it is written: compact, in the order of the fields.
+        let keeper: protocol::pane::KeeperRecord =
+            serde_json::from_value(envelope["record"].take()).unwrap();
+        let inner = serde_json::to_string(&keeper).unwrap();
+        let checksum = blake3::hash(inner.as_bytes()).to_hex().to_string();
+        put(&record, &format!(r#"{{"format":1,"checksum":"{checksum}","record":{inner}}}"#));
+    }
+}
+
+fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
+    tree(dir).into_keys().filter(|path| path.ends_with(name)).map(|path| dir.join(path)).collect()
+}
+
+#[test]
+fn a_fresh_directory_has_what_the_user_shares_and_the_users_own_is_never_written() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", "echo {} > $CLAUDE_CONFIG_DIR/new.json; exec sleep 1000");
+    let user = user(&home);
+    put(&user.join(".claude/settings.json"), r#"{"model":"opus"}"#);
+    put(&user.join(".claude/CLAUDE.md"), "be brief");
+    put(&user.join(".claude/commands/x.md"), "x");
+    put(&user.join(".claude/.credentials.json"), "secret");
+    let state = r#"{"mcpServers":{"db":{"command":"db"}},"theme":"light","numStartups":9}"#;
+    put(&user.join(".claude.json"), state);
+    put(&user.join(".codex/config.toml"), "model = \"o3\"\n");
+    put(&user.join(".codex/auth.json"), "secret");
+    put(&user.join(".gemini/settings.json"), "{}");
+    let before = [".claude", ".codex", ".gemini"].map(|dir| tree(&user.join(dir)));
+
+    let pane = home.start_pane("dev", &["claude"]);
+    let shown = home.ccmux(&["show", "dev", "--json"]).json();
+    let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
+    wait_until("claude has started", DEADLINE, || dir.join("new.json").exists());
+
+    assert_eq!(
+        fs::read_link(dir.join("settings.json")).unwrap(),
+        user.join(".claude/settings.json")
+    );
+    assert_eq!(fs::read_to_string(dir.join("commands/x.md")).unwrap(), "x");
+    let seeded: Value =
+        serde_json::from_slice(&fs::read(dir.join(".claude.json")).unwrap()).unwrap();
+    assert_eq!(seeded["mcpServers"]["db"]["command"], "db");
+    assert_eq!(seeded["hasCompletedOnboarding"], true);
+    let cwd = shown["pane"]["cwd"].as_str().unwrap();
+    assert_eq!(seeded["projects"][cwd]["hasTrustDialogAccepted"], true);
+    let login = &shown["pane"]["isolation"]["login"];
+    assert_eq!(login["from"], "store", "{login}");
+    let codex = PathBuf::from(&environment(&pane)["CODEX_HOME"]);
+    assert!(fs::read_to_string(codex.join("config.toml")).unwrap().contains("model = \"o3\""));
+    home.ccmux(&["close", "dev"]).ok();
+    let after = [".claude", ".codex", ".gemini"].map(|dir| tree(&user.join(dir)));
+    assert_eq!(before, after, "the user's own files");
+    assert_eq!(fs::read_to_string(user.join(".claude.json")).unwrap(), state);
+    for (path, entry) in tree(home.state_root()) {
+        let secret = matches!(&entry, testkit::tree::Entry::File(_, _, text) if text == b"secret");
+        assert!(!secret, "{} is a copy of the login", path.display());
+    }
+}
+
+#[test]
+fn what_is_shared_is_the_users_choice() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    configure(&home, "[claude.isolation]\nshare = [\"CLAUDE.md\"]\n");
+    let user = user(&home);
+    put(&user.join(".claude/settings.json"), "{}");
+    put(&user.join(".claude/CLAUDE.md"), "be brief");
+    put(&user.join(".claude.json"), r#"{"mcpServers":{"db":{"command":"db"}}}"#);
+
+    home.start_pane("dev", &["claude"]);
+
+    let shown = home.ccmux(&["show", "dev", "--json"]).json();
+    let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
+    assert!(dir.join("CLAUDE.md").exists());
+    assert!(!dir.join("settings.json").exists());
+    assert!(!fs::read_to_string(dir.join(".claude.json")).unwrap().contains("db"));
+}
+
+#[test]
+fn a_home_of_its_own_has_the_listed_links_and_works_with_a_login_shell() {
+    let home = Home::new(CCMUX);
+    let user = user(&home);
+    put(&user.join(".profile"), "export FROM_PROFILE=yes\n");
+    put(&user.join(".gitconfig"), "[user]\n\tname = Me\n");
+    put(&user.join(".secret"), "x");
+    let new = ["new", "-d", "--json", "-n", "dev", "--isolation", "home", "--", "sh", "-l"];
+
+    let shown = home.ccmux(&new).env("XDG_CONFIG_HOME", "/elsewhere").json();
+    let ask = "echo $FROM_PROFILE-$(git config user.name)-$(cd && pwd)-end";
+    home.ccmux(&["send", "dev", ask, "--enter"]).ok();
+    home.ccmux(&["wait", "dev", "--for", "text=yes-Me-", "--timeout", "20"]).ok();
+
+    let own = PathBuf::from(shown["pane"]["isolation"]["home"].as_str().unwrap());
+    let env = environment(&pane(&shown));
+    assert_eq!(env["HOME"], own.to_str().unwrap());
+    assert_eq!(env.get("XDG_CONFIG_HOME"), None, "it would lead out of the home");
+    assert_eq!(fs::read_link(own.join(".gitconfig")).unwrap(), user.join(".gitconfig"));
+    assert!(!own.join(".secret").exists());
+    home.ccmux(&["close", "dev"]).ok();
+    assert!(user.join(".gitconfig").exists(), "only the link went");
+    assert!(!own.exists());
+}
+
+#[test]
+fn without_isolation_everything_is_as_the_user_has_it() {
+    let home = Home::new(CCMUX);
+    let new = ["new", "-d", "--json", "-n", "dev", "--isolation", "none", "--", "sleep", "1000"];
+
+    let shown = home.ccmux(&new).env("CLAUDE_CONFIG_DIR", "/my/claude").json();
+
+    let env = environment(&pane(&shown));
+    assert_eq!(env["CLAUDE_CONFIG_DIR"], "/my/claude", "the user's own");
+    assert_eq!(env.get("CODEX_HOME"), None);
+    assert_eq!(shown["pane"]["config_dir"], Value::Null);
+    assert_eq!(env["HOME"], user(&home).to_str().unwrap());
+}
+
+#[test]
+fn a_pane_overrides_its_session_and_a_session_the_configuration() {
+    let home = Home::new(CCMUX);
+    configure(&home, "[claude.isolation]\nmethod = \"none\"\n");
+    let method = |args: &[&str]| {
+        let words = ["new", "-d", "--json"].iter().chain(args).chain(&["--", "sleep", "1000"]);
+        let shown = home.ccmux(&words.copied().collect::<Vec<_>>()).json();
+        shown["pane"]["isolation"]["method"].as_str().unwrap().to_owned()
+    };
+
+    assert_eq!(method(&[]), "none");
+    assert_eq!(method(&["--session", "team", "--isolation", "home"]), "home");
+    assert_eq!(method(&["--session", "team"]), "home", "as the session was made");
+    assert_eq!(method(&["--session", "team", "--isolation", "config_dir"]), "config_dir");
+}
+
+#[test]
+fn a_broken_configuration_starts_nothing_and_breaks_nothing() {
+    let home = Home::new(CCMUX);
+    home.start_pane("dev", &["sleep", "1000"]);
+    configure(&home, "[claude.isolation]\nmetod = \"home\"\n");
+
+    let said = home.ccmux(&["new", "-d", "--", "sleep", "1000"]).fails_with(2);
+
+    assert!(said.contains("ccmux.toml:2:1") && said.contains("`method`"), "{said}");
+    assert!(home.ccmux(&["ls"]).ok().contains("running"));
+    home.ccmux(&["close", "dev"]).ok();
+}
+
+#[test]
+fn an_agent_of_the_users_own_is_isolated_begun_and_resumed_as_he_says() {
+    let mut home = Home::new(CCMUX);
+    script(
+        &mut home,
+        "parrot",
+        r#"mkdir -p "$PARROT_HOME/talks"
+echo "called: $* secret=$PARROT_TOKEN"; echo hi > "$PARROT_HOME/talks/$2.txt"; exec sleep 1000"#,
+    );
+    put(&user(&home).join(".parrot.conf"), "loud\n");
+    configure(
+        &home,
+        r#"
+        [agents.parrot]
+        command = ["parrot"]
+        config_variables = { PARROT_HOME = "state", PARROT_CACHE = "" }
+        new_conversation = ["--as", "{id}"]
+        resume = ["--again", "{id}"]
+        transcript = "state/talks/{id}.txt"
+        seed = { "state/parrot.conf" = "~/.parrot.conf" }
+        scrub = ["OPENAI_API_KEY"]
+        "#,
+    );
+    home.set_env("OPENAI_API_KEY", "sk-other");
+
+    let shown =
+        home.ccmux(&["new", "-d", "--json", "-n", "dev", "--agent", "parrot", "--", "-v"]).json();
+    let id = shown["pane"]["conversation"].as_str().unwrap().to_owned();
+    home.ccmux(&["wait", "dev", "--for", &format!("text=called: --as {id} -v"), "--timeout", "20"])
+        .ok();
+    home.ccmux(&["stop", "dev"]).ok();
+    home.ccmux(&["restore", "dev"]).ok();
+    home.ccmux(&[
+        "wait",
+        "dev",
+        "--for",
+        &format!("text=called: --again {id} -v"),
+        "--timeout",
+        "20",
+    ])
+    .ok();
+
+    let env = environment(&pane(&home.ccmux(&["show", "dev", "--json"]).json()));
+    let dir = shown["pane"]["config_dir"].as_str().unwrap();
+    assert!(dir.contains("/parrot-configs/pane-"), "{dir}");
+    assert_eq!(env["PARROT_HOME"], format!("{dir}/state"));
+    assert_eq!(env["PARROT_CACHE"], dir);
+    assert_eq!(env.get("OPENAI_API_KEY"), None);
+    let conf = Path::new(dir).join("state/parrot.conf");
+    assert_eq!(fs::read_to_string(conf).unwrap(), "loud\n");
+}
+
+#[test]
+fn a_restored_pane_is_started_with_exactly_what_it_was_started_with() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    let project = home.dir().join("project");
+    fs::create_dir(&project).unwrap();
+    let cwd = project.to_str().unwrap();
+    let new =
+        ["new", "-d", "--json", "-n", "dev", "--cwd", cwd, "--size", "91x31", "--env", "MINE=1"];
+    let words: Vec<&str> =
+        new.iter().chain(&["--", "claude", "--model", "opus", "first words"]).copied().collect();
+    let shown = home.ccmux(&words).env("LANG", "first").json();
+    let (first, id) = (pane(&shown), shown["pane"]["conversation"].as_str().unwrap().to_owned());
+    let env = environment(&first);
+    let transcript =
+        PathBuf::from(&env["CLAUDE_CONFIG_DIR"]).join(format!("projects/x/{id}.jsonl"));
+    put(&transcript, "{}\n");
+    home.ccmux(&["stop", "dev"]).ok();
+
+    home.ccmux(&["restore", "dev"]).env("LANG", "another").env("MINE", "2").ok();
+
+    let shown = home.ccmux(&["show", "dev", "--json"]).json();
+    let again = pane(&shown);
+    assert_eq!(environment(&again), env);
+    assert_eq!(again.id, first.id);
+    assert_eq!(fs::read_link(format!("/proc/{}/cwd", again.head.pid)).unwrap(), project);
+    assert_eq!(shown["pane"]["live"]["size"]["cols"], 91);
+    let command: Vec<&str> =
+        shown["pane"]["command"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    assert_eq!(command, ["claude", "--resume", &id, "--model", "opus"], "no prompt is said twice");
+    assert_eq!(shown["pane"]["conversation"], id.as_str());
+    let said = home.ccmux(&["restore", "dev"]).fails_with(4);
+    assert!(said.contains("is running"), "{said}");
+}
+
+#[test]
+fn a_conversation_is_never_open_in_two_panes() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev1", "--", "claude"]).json();
+    let id = shown["pane"]["conversation"].as_str().unwrap().to_owned();
+    let dir = shown["pane"]["config_dir"].as_str().unwrap();
+    put(&Path::new(dir).join(format!("projects/x/{id}.jsonl")), "said\n");
+    let resume = ["new", "-d", "--json", "-n", "dev2", "--", "claude", "--resume", &id];
+
+    let refused = home.ccmux(&resume).fails_with(4);
+    home.ccmux(&["stop", "dev1"]).ok();
+    let moved = home.ccmux(&resume).json();
+    let held = home.ccmux(&["restore", "dev1"]).fails_with(4);
+
+    assert!(refused.contains("dev1"), "{refused}");
+    assert!(held.contains("dev2"), "{held}");
+    let brought = Path::new(moved["pane"]["config_dir"].as_str().unwrap());
+    let brought = fs::read_to_string(brought.join(format!("projects/x/{id}.jsonl"))).unwrap();
+    assert_eq!(brought, "said\n", "the conversation came along");
+    let kept = home.ccmux(&["show", "dev1", "--json"]).json();
+    assert_eq!(kept["pane"]["conversation"], id.as_str(), "and the first pane keeps its id");
+}
+
+#[test]
+fn a_resume_that_fails_keeps_the_id_and_does_what_the_user_wants() {
+    let refuses = r#"case "$*" in *--resume*) echo "No conversation found"; exit 1;; esac
+echo "called: $*"; exec sleep 1000"#;
+    for (fallback, then) in [("error", "exited"), ("fresh", "running"), ("shell", "running")] {
+        let mut home = Home::new(CCMUX);
+        script(&mut home, "claude", refuses);
+        configure(&home, &format!("resume_fallback = \"{fallback}\"\n"));
+        let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev", "--", "claude"]).json();
+        let id = shown["pane"]["conversation"].as_str().unwrap().to_owned();
+        let dir = Path::new(shown["pane"]["config_dir"].as_str().unwrap());
+        put(&dir.join(format!("projects/x/{id}.jsonl")), "said\n");
+        home.ccmux(&["stop", "dev"]).ok();
+
+        home.ccmux(&["restore", "dev"]).ok();
+        let failed = wait_failed(&home, &id);
+        wait_until("the pane is as wanted", DEADLINE, || {
+            let shown = home.ccmux(&["show", "dev", "--json"]).json();
+            let problem = shown["pane"]["problem"].as_str().unwrap_or_default();
+            shown["pane"]["state"] == then && problem.contains("No conversation found")
+        });
+
+        assert!(failed.contains("No conversation found"), "{failed}");
+        let record = testkit::pane::read_record(&dir_of(&shown).join("pane.json"));
+        let known = [&record["conversation"], &record["earlier"][0]];
+        assert!(known.contains(&&Value::from(id.as_str())), "{fallback}: {record}");
+        let argv = record["argv"].to_string();
+        match fallback {
+            "error" => assert!(argv.contains("--resume"), "{argv}"),
+            "fresh" => assert!(argv.contains("--session-id") && !argv.contains(&id), "{argv}"),
+            _ => assert_eq!(argv, r#"["/bin/sh"]"#),
+        }
+    }
+}
+
+/// The event that says that this conversation could not be resumed.
+fn wait_failed(home: &Home, id: &str) -> String {
+    let mut line = String::new();
+    wait_until("it is told that the resume failed", DEADLINE, || {
+        let events = home.ccmux(&["events"]).ok();
+        let found = events.lines().find(|line| line.contains(&format!("could not resume {id}")));
+        line = found.unwrap_or_default().to_owned();
+        !line.is_empty()
+    });
+    line
+}
+
+#[test]
+fn a_transcript_that_is_gone_is_no_reason_to_begin_anew_in_silence() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev", "--", "claude"]).json();
+    let id = shown["pane"]["conversation"].as_str().unwrap().to_owned();
+    let dir = Path::new(shown["pane"]["config_dir"].as_str().unwrap());
+    put(&dir.join(format!("projects/x/{id}.jsonl")), "said\n");
+    home.ccmux(&["stop", "dev"]).ok();
+    fs::remove_dir_all(dir.join("projects")).unwrap();
+
+    let said = home.ccmux(&["restore", "dev"]).fails_with(4);
+
+    assert!(said.contains("cannot be resumed") && said.contains(&id), "{said}");
+    let kept = home.ccmux(&["show", "dev", "--json"]).json();
+    assert_eq!(kept["pane"]["conversation"], id.as_str());
+    assert_eq!(kept["pane"]["state"], "exited");
+}
+
+#[test]
+fn a_link_or_an_open_directory_in_place_of_a_panes_own_is_refused() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev", "--", "claude"]).json();
+    let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
+    home.ccmux(&["stop", "dev"]).ok();
+    let aside = home.dir().join("aside");
+
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let open = home.ccmux(&["restore", "dev"]).fails_with(4);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::rename(&dir, &aside).unwrap();
+    symlink(&aside, &dir).unwrap();
+    let link = home.ccmux(&["restore", "dev"]).fails_with(4);
+
+    assert!(open.contains("0755"), "{open}");
+    assert!(link.contains("symbolic link"), "{link}");
+    home.ccmux(&["close", "dev"]).ok();
+    assert!(aside.join(".claude.json").exists(), "what the link leads to is untouched");
+}
+
+#[test]
+fn a_holder_that_is_a_link_is_refused_before_anything_is_made() {
+    let mut home = Home::new(CCMUX);
+    script(&mut home, "claude", STAYS);
+    home.start_daemon();
+    let elsewhere = home.dir().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, home.state_root().join("claude-configs")).unwrap();
+
+    let said = home.ccmux(&["new", "-d", "-n", "dev", "--", "claude"]).fails_with(1);
+
+    assert!(said.contains("claude-configs"), "{said}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    home.ccmux(&["show", "dev"]).fails_with(3);
+}

@@ -1,0 +1,51 @@
+//! A directory tree as a value, to be compared before and after.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// What one entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A directory, with its mode.
+    Directory(u32),
+    /// A file: mode, inode and contents. Another inode is another file, even with these contents.
+    File(u32, u64, Vec<u8>),
+    /// A link, and where it leads.
+    Link(PathBuf),
+    /// A socket, pipe or device.
+    Other,
+}
+
+/// Everything below `dir`, by its path relative to it. Links are not followed.
+///
+/// # Panics
+///
+/// When something cannot be read.
+#[must_use]
+#[track_caller]
+pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
+    let mut entries = BTreeMap::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(inner) = dirs.pop() {
+        for entry in fs::read_dir(&inner).expect("a directory").map(|entry| entry.expect("one")) {
+            let path = entry.path();
+            let found = entry.metadata().expect("something");
+            let mode = found.permissions().mode() & 0o7777;
+            let kind = found.file_type();
+            let value = if kind.is_dir() {
+                dirs.push(path.clone());
+                Entry::Directory(mode)
+            } else if kind.is_symlink() {
+                Entry::Link(fs::read_link(&path).expect("a link"))
+            } else if kind.is_file() {
+                Entry::File(mode, found.ino(), fs::read(&path).expect("a file"))
+            } else {
+                Entry::Other
+            };
+            entries.insert(path.strip_prefix(dir).expect("it is below").to_owned(), value);
+        }
+    }
+    entries
+}
