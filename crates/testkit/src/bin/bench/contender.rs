@@ -47,6 +47,11 @@ pub(crate) trait Contender {
     /// The one command that makes a detached pane; none if there is no such thing.
     fn create_command(&self) -> Option<Command>;
 
+    /// The same for a pane that is not kept apart from others; none if there is no difference.
+    fn create_unisolated_command(&self) -> Option<Command> {
+        None
+    }
+
     /// The processes between the programs and the terminals; empty if there are none.
     fn servers(&self) -> Result<Vec<u32>>;
 
@@ -124,6 +129,12 @@ impl Contender for Ccmux {
         let size = format!("{COLS}x{ROWS}");
         let words = ["new", "-d", "--size", &size, "--", SLEEP[0], SLEEP[1]];
         Some(self.invocation(&words).command())
+    }
+
+    fn create_unisolated_command(&self) -> Option<Command> {
+        let size = format!("{COLS}x{ROWS}");
+        let none = ["new", "-d", "--isolation", "none", "--size", &size, "--", SLEEP[0], SLEEP[1]];
+        Some(self.invocation(&none).command())
     }
 
     fn servers(&self) -> Result<Vec<u32>> {

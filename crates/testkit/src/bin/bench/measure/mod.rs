@@ -22,7 +22,7 @@ use crate::report::Report;
 pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 13] = [
+pub(crate) const ALL: [(&str, Measure); 14] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -34,6 +34,7 @@ pub(crate) const ALL: [(&str, Measure); 13] = [
     ("echo-flood", echo::flooded),
     ("attach", attach::attach),
     ("create", panes::create),
+    ("isolation", panes::isolation),
     ("memory", panes::memory),
     ("idle", panes::idle),
 ];
@@ -72,6 +73,22 @@ impl Surroundings {
             File::create(&file)?.write_all(&stream.bytes(bytes))?;
         }
         Ok(file)
+    }
+
+    /// Gives the user a configuration of his own: settings, instructions, and a state of a megabyte.
+    fn furnish_user(&self) -> Result<()> {
+        let dir = self.dir().join("home/.claude");
+        std::fs::create_dir_all(dir.join("commands"))?;
+        for name in ["settings.json", "CLAUDE.md"] {
+            File::create(dir.join(name))?.write_all(b"{}")?;
+        }
+        let project = |n: u32| {
+            let history = "x".repeat(10_000);
+            format!(r#""/src/{n}":{{"mcpServers":{{}},"history":["{history}"]}}"#)
+        };
+        let projects: Vec<String> = (0..100).map(project).collect();
+        let state = format!(r#"{{"theme":"dark","projects":{{{}}}}}"#, projects.join(","));
+        Ok(File::create(self.dir().join("home/.claude.json"))?.write_all(state.as_bytes())?)
     }
 
     /// Runs `measure` for every contender in turn, `rounds` times, each on a fresh server. Who

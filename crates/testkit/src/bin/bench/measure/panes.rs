@@ -1,6 +1,6 @@
 //! What panes cost by being there.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,43 @@ pub(super) fn create(s: &Surroundings, contenders: &mut [Box<dyn Contender>], re
         Ok(())
     });
     report.add(row);
+}
+
+/// What it costs to keep a pane apart: the difference between two creations one after the other, on
+/// one server, by a user whose own configuration is as large as that of people who use agents.
+pub(super) fn isolation(
+    s: &Surroundings,
+    contenders: &mut [Box<dyn Contender>],
+    report: &mut Report,
+) {
+    let (name, pairs) = ("isolation", s.amount(100, 10));
+    let mut plain = Row::new(name, "create an unisolated pane, p50", "ms", Target::Information);
+    let mut isolated = Row::new(name, "create an isolated pane, p50", "ms", Target::Information);
+    let mut added = Row::new(name, "what isolation adds, p50", "ms", Target::AtMost(5.0));
+    s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
+        s.furnish_user()?;
+        for _ in 0..pairs {
+            let (Some(without), Some(with)) =
+                (contender.create_unisolated_command(), contender.create_command())
+            else {
+                return Ok(());
+            };
+            let (without, with) = (timed(without)?, timed(with)?);
+            plain.sample(contender.kind(), without);
+            isolated.sample(contender.kind(), with);
+            added.sample(contender.kind(), with - without);
+        }
+        Ok(())
+    });
+    [plain, isolated, added].into_iter().for_each(|row| report.add(row));
+}
+
+/// How many milliseconds a command takes.
+fn timed(mut command: Command) -> Result<f64> {
+    let begin = Instant::now();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
 pub(super) fn memory(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
