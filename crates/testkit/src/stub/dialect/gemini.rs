@@ -1,0 +1,29 @@
+//! Answers in the form of Google's generated content.
+
+use serde_json::json;
+
+use crate::stub::answer::Answer;
+use crate::stub::reply::Reply;
+
+pub(super) fn render(path: &str, answer: &Answer) -> Reply {
+    let part = match answer {
+        Answer::ToolCall { name, input } => json!({"functionCall": {"name": name, "args": input}}),
+        Answer::Text(text) => json!({"text": text}),
+        Answer::Failure(_) => unreachable!("a failure has no words"),
+    };
+    let candidate = json!({
+        "index": 0,
+        "content": {"role": "model", "parts": [part]},
+        "finishReason": "STOP",
+    });
+    let generated = json!({
+        "candidates": [candidate],
+        "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+        "modelVersion": "stub",
+    });
+    if path.ends_with(":streamGenerateContent") {
+        Reply::stream(&[generated])
+    } else {
+        Reply::json(200, &generated)
+    }
+}

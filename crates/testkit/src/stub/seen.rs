@@ -1,0 +1,174 @@
+//! A request as the stub saw it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::dialect::Dialect;
+
+/// Where the agents write which conversation a request belongs to. Gemini does not say.
+const CONVERSATION_HEADERS: [&str; 3] = ["x-claude-code-session-id", "session-id", "x-session-id"];
+
+/// Where they prove who they are.
+const AUTHORIZATION_HEADERS: [&str; 3] = ["authorization", "x-api-key", "x-goog-api-key"];
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// `GET`, `POST` and so on.
+    pub method: String,
+    /// The path, with the query.
+    pub path: String,
+    /// The headers, their names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body; `null` if there was none or it was not JSON.
+    pub body: Value,
+}
+
+impl Seen {
+    /// Which conversation it belongs to, by the agent's own word.
+    #[must_use]
+    pub fn conversation(&self) -> Option<&str> {
+        CONVERSATION_HEADERS.iter().find_map(|name| self.header(name))
+    }
+
+    /// The key or token with which the agent came, as it stands in the header.
+    #[must_use]
+    pub fn authorization(&self) -> Option<&str> {
+        AUTHORIZATION_HEADERS.iter().find_map(|name| self.header(name))
+    }
+
+    /// What the person wrote, oldest first: all of the conversation that the agent sent along,
+    /// without what the agent added in tags of its own.
+    #[must_use]
+    pub fn user_texts(&self) -> Vec<&str> {
+        self.dialect().map(|dialect| dialect.user_texts(&self.body)).unwrap_or_default()
+    }
+
+    /// Whether this is a turn of a conversation and not an errand of the agent. A turn offers
+    /// tools; titles and routing decisions are asked for without.
+    #[must_use]
+    pub fn is_turn(&self) -> bool {
+        self.dialect().is_some_and(|dialect| dialect.is_turn(&self.body))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        if self.method == "POST" { Dialect::of(self.bare_path()) } else { None }
+    }
+
+    /// The path without the query.
+    pub(super) fn bare_path(&self) -> &str {
+        self.path.split('?').next().unwrap_or_default()
+    }
+}
+
+/// Without the instructions and tools that agents send along, which fill pages.
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        if let Some(conversation) = self.conversation() {
+            write!(f, " in {conversation}")?;
+        }
+        match self.user_texts().as_slice() {
+            [] => Ok(()),
+            texts => write!(f, " {texts:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn posted(path: &str, headers: &[(&str, &str)], body: Value) -> Seen {
+        let headers =
+            headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Seen { method: "POST".to_owned(), path: path.to_owned(), headers, body }
+    }
+
+    #[test]
+    fn what_the_person_wrote_is_found_in_every_dialect() {
+        let turns = [
+            posted(
+                "/v1/messages?beta=true",
+                &[],
+                json!({"messages": [
+                    {"role": "user", "content": "one"},
+                    {"role": "assistant", "content": [{"type": "text", "text": "answer"}]},
+                    {"role": "user", "content": [
+                        {"type": "text", "text": "<system-reminder>noise</system-reminder>"},
+                        {"type": "text", "text": "two"}]},
+                    {"role": "user", "content": [{"type": "tool_result", "content": "result"}]},
+                ]}),
+            ),
+            posted(
+                "/v1/responses",
+                &[],
+                json!({"input": [
+                    {"role": "developer", "content": [{"type": "input_text", "text": "rules"}]},
+                    {"role": "user", "content": [
+                        {"type": "input_text", "text": "<environment_context>noise"}]},
+                    {"role": "user", "content": [{"type": "input_text", "text": "one"}]},
+                    {"type": "reasoning"},
+                    {"role": "user", "content": [{"type": "input_text", "text": "two"}]},
+                ]}),
+            ),
+            posted(
+                "/v1/chat/completions",
+                &[],
+                json!({"messages": [
+                    {"role": "system", "content": "rules"},
+                    {"role": "user", "content": "one"},
+                    {"role": "user", "content": "two"},
+                ]}),
+            ),
+            posted(
+                "/v1beta/models/some-model:streamGenerateContent?alt=sse",
+                &[],
+                json!({"contents": [
+                    {"role": "user", "parts": [{"text": "<session_context>"}, {"text": "one"}]},
+                    {"role": "model", "parts": [{"text": "answer"}]},
+                    {"role": "user", "parts": [{"text": "two"}]},
+                ]}),
+            ),
+        ];
+        for turn in turns {
+            assert_eq!(turn.user_texts(), ["one", "two"], "{}", turn.path);
+        }
+    }
+
+    #[test]
+    fn only_what_offers_tools_is_a_turn() {
+        let path = "/v1/messages";
+        assert!(posted(path, &[], json!({"tools": [{"name": "Bash"}]})).is_turn());
+        assert!(!posted(path, &[], json!({"tools": []})).is_turn());
+        assert!(!posted(path, &[], json!({})).is_turn());
+        assert!(!posted("/v1/oauth/token", &[], json!({"tools": [1]})).is_turn());
+    }
+
+    #[test]
+    fn each_agent_names_its_conversation_and_itself_in_its_own_way() {
+        let path = "/v1/messages";
+        let claude = [("x-claude-code-session-id", "c"), ("x-api-key", "key")];
+        let codex = [("session-id", "x"), ("authorization", "Bearer token")];
+        let opencode = [("x-session-id", "ses_1")];
+        let table = [
+            (&claude[..], Some("c"), Some("key")),
+            (&codex[..], Some("x"), Some("Bearer token")),
+            (&opencode[..], Some("ses_1"), None),
+            (&[("x-goog-api-key", "key")][..], None, Some("key")),
+        ];
+        for (headers, conversation, authorization) in table {
+            let seen = posted(path, headers, Value::Null);
+            assert_eq!(seen.conversation(), conversation, "{headers:?}");
+            assert_eq!(seen.authorization(), authorization, "{headers:?}");
+        }
+    }
+}

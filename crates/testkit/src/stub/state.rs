@@ -1,0 +1,186 @@
+//! What the stub remembers, and what it says to a request.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::answer::Answer;
+use super::dialect::Dialect;
+use super::login::Logins;
+use super::reply::Reply;
+use super::schema;
+use super::seen::Seen;
+
+/// What an errand gets. It must not look like an answer to a turn: agents show titles on the
+/// screen.
+const ERRAND: &str = "stub errand";
+
+/// Everything that the server and the test share.
+#[derive(Debug)]
+pub(super) struct State {
+    book: Mutex<Book>,
+    news: Condvar,
+    // How many want the answers held back.
+    holds: watch::Sender<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    requests: Vec<Seen>,
+    refused: Vec<String>,
+    script: VecDeque<Answer>,
+    turns: u64,
+    logins: Logins,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { book: Mutex::default(), news: Condvar::new(), holds: watch::Sender::new(0) }
+    }
+}
+
+impl State {
+    pub(super) fn requests(&self) -> Vec<Seen> {
+        self.book().requests.clone()
+    }
+
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.book().refused.clone()
+    }
+
+    pub(super) fn refuse(&self, host: &str) {
+        self.book().refused.push(host.to_owned());
+    }
+
+    pub(super) fn script(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.book().script.extend(answers);
+    }
+
+    pub(super) fn login(&self, expires_at: u64) -> Value {
+        self.book().logins.stored(expires_at)
+    }
+
+    pub(super) fn hold(&self) {
+        self.holds.send_modify(|holds| *holds += 1);
+    }
+
+    pub(super) fn release(&self) {
+        self.holds.send_modify(|holds| *holds -= 1);
+    }
+
+    /// The first request that is `wanted`, or, when the deadline passes first, what came instead.
+    pub(super) fn wait_for(
+        &self,
+        deadline: Duration,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Result<Seen, Vec<String>> {
+        let started = Instant::now();
+        let mut book = self.book();
+        let mut known = 0;
+        loop {
+            if let Some(found) = book.requests[known..].iter().find(|seen| wanted(seen)) {
+                return Ok(found.clone());
+            }
+            known = book.requests.len();
+            let Some(left) = deadline.checked_sub(started.elapsed()) else {
+                return Err(book.requests.iter().map(Seen::to_string).collect());
+            };
+            (book, _) = self.news.wait_timeout(book, left).expect("nobody panics with the book");
+        }
+    }
+
+    /// Records a request and answers it.
+    pub(super) async fn answer(&self, seen: Seen) -> Reply {
+        let is_turn = seen.is_turn();
+        {
+            let mut book = self.book();
+            book.requests.push(seen.clone());
+            self.news.notify_all();
+        }
+        if is_turn {
+            let mut holds = self.holds.subscribe();
+            // The sender is in `self`, so this ends only because nothing is held.
+            let _released = holds.wait_for(|&holds| holds == 0).await;
+        }
+        self.book().reply(&seen)
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().expect("nobody panics with the book")
+    }
+}
+
+impl Book {
+    fn reply(&mut self, seen: &Seen) -> Reply {
+        match (seen.method.as_str(), seen.bare_path(), seen.dialect()) {
+            ("HEAD", ..) => Reply::empty(),
+            ("GET", path, _) if path.ends_with("/models") => {
+                Reply::json(200, &json!({"object": "list", "data": []}))
+            }
+            ("POST", "/v1/oauth/token", _) => self.logins.renew(&seen.body),
+            ("POST", path, _) if path.ends_with("/count_tokens") => {
+                Reply::json(200, &json!({"input_tokens": 1}))
+            }
+            ("POST", path, _) if path.ends_with(":countTokens") => {
+                Reply::json(200, &json!({"totalTokens": 1}))
+            }
+            (_, _, Some(dialect)) => self.say(seen, dialect),
+            _ => Reply::not_found(),
+        }
+    }
+
+    fn say(&mut self, seen: &Seen, dialect: Dialect) -> Reply {
+        if !seen.is_turn() {
+            let form = schema::demanded(&seen.body).map(|form| schema::example(form).to_string());
+            let said = Answer::Text(form.unwrap_or_else(|| ERRAND.to_owned()));
+            return dialect.render(seen, 0, &said);
+        }
+        self.turns += 1;
+        let answer = self.script.pop_front().unwrap_or_else(|| {
+            Answer::echo(self.turns, seen.user_texts().last().copied().unwrap_or_default())
+        });
+        dialect.render(seen, self.turns, &answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn turn(text: &str) -> Seen {
+        let body = json!({
+            "messages": [{"role": "user", "content": text}],
+            "tools": [{"name": "Bash"}],
+        });
+        let path = "/v1/messages".to_owned();
+        Seen { method: "POST".to_owned(), path, headers: BTreeMap::new(), body }
+    }
+
+    #[test]
+    fn a_script_is_followed_to_its_end_and_only_by_turns() {
+        let mut book = Book::default();
+        book.script.extend([Answer::text("scripted"), Answer::Failure(429)]);
+        let mut errand = turn("a title, please");
+        errand.body["tools"] = json!([]);
+
+        let said = [turn("a"), errand, turn("b"), turn("c")].map(|seen| book.reply(&seen));
+
+        assert!(said[0].body.contains("scripted"), "{said:?}");
+        assert!(said[1].body.contains(ERRAND), "{said:?}");
+        assert_eq!(said[2].status, 429);
+        assert!(said[3].body.contains("stub answer 3: c"), "{said:?}");
+    }
+
+    #[test]
+    fn what_nobody_serves_is_not_found() {
+        let mut elsewhere = turn("x");
+        elsewhere.path = "/v2/unknown".to_owned();
+
+        assert_eq!(Book::default().reply(&elsewhere).status, 404);
+    }
+}

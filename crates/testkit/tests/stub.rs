@@ -1,0 +1,263 @@
+//! The real agents against the stub, without ccmux between them: what the other tests stand on.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::thread;
+
+use model::Size;
+use serde_json::{Value, json};
+use testkit::stub::{Answer, Seen};
+use testkit::{Agent, ApiStub, Home, Invocation, agents};
+
+/// As long ago and as far ahead as it takes, in milliseconds since 1970.
+const LONG_EXPIRED: u64 = 1_000_000_000_000;
+const NEVER_EXPIRES: u64 = 4_102_444_800_000;
+
+/// What agents ask for in spite of all settings; the stub refuses it.
+const UNAVOIDABLE: [&str; 2] = ["raw.githubusercontent.com", "registry.npmjs.org"];
+
+/// A user of one agent, with a project that the user trusts.
+struct User {
+    agent: Agent,
+    stub: ApiStub,
+    home: Home,
+    project: PathBuf,
+}
+
+impl User {
+    fn of(agent: Agent) -> Self {
+        let stub = ApiStub::start();
+        // A home without a binary: these tests run agents only.
+        let home = Home::new(env!("CARGO_BIN_EXE_fake-agent"));
+        let own = home.dir().join("home");
+        let project = own.join("project");
+        fs::create_dir(&project).unwrap();
+        agents::user_files(agent, &own, &stub);
+        agents::trust(agent, &own, &project);
+        Self { agent, stub, home, project }
+    }
+
+    fn runs<A: AsRef<std::ffi::OsStr>>(&self, args: &[A]) -> Invocation {
+        let start = self.home.program(agents::installed(self.agent), args).dir(&self.project);
+        let environment = agents::environment(self.agent, &self.stub);
+        environment.into_iter().fold(start, |start, (name, value)| start.env(name, value))
+    }
+
+    fn prints(&self, prompt: &str) -> Invocation {
+        self.runs(&self.agent.print_args(prompt))
+    }
+
+    fn nothing_but_loopback_was_needed(&self) {
+        let refused = self.stub.refused();
+        let surprising = refused.iter().find(|host| !UNAVOIDABLE.contains(&host.as_str()));
+        assert_eq!(surprising, None, "{} wanted to go there", self.agent.name());
+    }
+}
+
+fn a_prompt_is_answered_in_print_mode(agent: Agent) -> Seen {
+    let user = User::of(agent);
+
+    let printed = user.prints("hello").ok();
+
+    assert!(printed.contains("stub answer 1: hello"), "{printed}");
+    let turns = user.stub.turns();
+    assert_eq!(turns.len(), 1, "{:#?}", turns.iter().map(Seen::to_string).collect::<Vec<_>>());
+    assert_eq!(turns[0].user_texts(), ["hello"]);
+    assert!(turns[0].authorization().unwrap().ends_with(agents::API_KEY));
+    user.nothing_but_loopback_was_needed();
+    turns[0].clone()
+}
+
+#[test]
+fn heavy_claude_prints_an_answer() {
+    let turn = a_prompt_is_answered_in_print_mode(Agent::Claude);
+    assert!(turn.conversation().is_some());
+}
+
+#[test]
+fn heavy_codex_prints_an_answer() {
+    let turn = a_prompt_is_answered_in_print_mode(Agent::Codex);
+    assert!(turn.conversation().is_some());
+}
+
+#[test]
+fn heavy_gemini_prints_an_answer() {
+    let turn = a_prompt_is_answered_in_print_mode(Agent::Gemini);
+    assert_eq!(turn.conversation(), None, "gemini began to say which conversation it is");
+}
+
+#[test]
+fn heavy_opencode_prints_an_answer() {
+    let turn = a_prompt_is_answered_in_print_mode(Agent::Opencode);
+    assert!(turn.conversation().is_some_and(|id| id.starts_with("ses_")));
+}
+
+fn a_conversation_on_a_screen_goes_on(agent: Agent) {
+    let user = User::of(agent);
+    let screen = user.runs::<&str>(&[]).screen(Size::clamped(100, 40));
+    screen.wait_for(agent.ready_text());
+
+    for (turn, prompt) in [(1, "apples"), (2, "pears")] {
+        screen.send(prompt);
+        screen.wait_for(prompt);
+        screen.send("\r");
+        screen.wait_for(&format!("stub answer {turn}: {prompt}"));
+    }
+
+    let turns = user.stub.turns();
+    assert_eq!(turns[0].user_texts(), ["apples"]);
+    assert_eq!(turns[1].user_texts(), ["apples", "pears"]);
+    assert_eq!(turns[0].conversation(), turns[1].conversation());
+    user.nothing_but_loopback_was_needed();
+}
+
+#[test]
+fn heavy_claude_converses_on_a_screen_without_asking_first() {
+    a_conversation_on_a_screen_goes_on(Agent::Claude);
+}
+
+#[test]
+fn heavy_codex_converses_on_a_screen_without_asking_first() {
+    a_conversation_on_a_screen_goes_on(Agent::Codex);
+}
+
+#[test]
+fn heavy_gemini_converses_on_a_screen_without_asking_first() {
+    a_conversation_on_a_screen_goes_on(Agent::Gemini);
+}
+
+#[test]
+fn heavy_opencode_converses_on_a_screen_without_asking_first() {
+    a_conversation_on_a_screen_goes_on(Agent::Opencode);
+}
+
+#[test]
+fn heavy_a_scripted_tool_call_is_carried_out() {
+    let user = User::of(Agent::Claude);
+    let command = json!({"command": "printf made > made.txt", "description": "Make a file"});
+    user.stub.script([Answer::tool("Bash", command), Answer::text("all done")]);
+
+    let printed = user.runs(&["-p", "make it", "--allowedTools", "Bash"]).ok();
+
+    assert_eq!(printed.trim(), "all done");
+    assert_eq!(fs::read_to_string(user.project.join("made.txt")).unwrap(), "made");
+    assert_eq!(user.stub.turns().len(), 2);
+}
+
+#[test]
+fn heavy_an_answer_that_is_held_comes_when_it_is_released() {
+    let user = User::of(Agent::Claude);
+    let held = user.stub.hold();
+    let mut claude = user.prints("hello").spawn();
+    drop(claude.stdin.take());
+
+    user.stub.wait_for("the turn arrives", Seen::is_turn);
+    let waiting = claude.try_wait().unwrap();
+    drop(held);
+    let finished = claude.wait_with_output().unwrap();
+
+    assert_eq!(waiting, None);
+    assert_eq!(String::from_utf8(finished.stdout).unwrap().trim(), "stub answer 1: hello");
+}
+
+/// Claude with a login instead of a key.
+fn logged_in(user: &User, config: &str) -> Invocation {
+    let config = user.home.dir().join(config);
+    fs::create_dir(&config).unwrap();
+    fs::copy(user.home.dir().join("home/.claude.json"), config.join(".claude.json")).unwrap();
+    user.prints("hello")
+        .without_env("ANTHROPIC_API_KEY")
+        .env("CLAUDE_CONFIG_DIR", config)
+        .env("CLAUDE_SECURESTORAGE_CONFIG_DIR", store(user))
+}
+
+fn store(user: &User) -> PathBuf {
+    user.home.dir().join("store")
+}
+
+fn log_in(user: &User, login: &Value) {
+    fs::create_dir(store(user)).unwrap();
+    let mut file = File::create(store(user).join(".credentials.json")).unwrap();
+    file.write_all(login.to_string().as_bytes()).unwrap();
+}
+
+fn renewals(stub: &ApiStub) -> usize {
+    stub.requests().iter().filter(|seen| seen.path == "/v1/oauth/token").count()
+}
+
+#[test]
+fn heavy_claude_comes_with_the_login_that_is_stored() {
+    let user = User::of(Agent::Claude);
+    log_in(&user, &user.stub.login(NEVER_EXPIRES));
+
+    logged_in(&user, "config").ok();
+
+    assert_eq!(user.stub.turns()[0].authorization(), Some("Bearer sk-ant-oat01-stub-0"));
+    assert_eq!(renewals(&user.stub), 0);
+}
+
+#[test]
+fn heavy_many_claudes_renew_one_expired_login_once() {
+    const CLAUDES: usize = 8;
+    let user = User::of(Agent::Claude);
+    log_in(&user, &user.stub.login(LONG_EXPIRED));
+
+    let claudes = (0..CLAUDES).map(|i| logged_in(&user, &format!("config-{i}")));
+    let started: Vec<_> = claudes.map(|claude| thread::spawn(move || claude.ok())).collect();
+    for claude in started {
+        claude.join().unwrap();
+    }
+
+    assert_eq!(renewals(&user.stub), 1);
+    let turns = user.stub.turns();
+    assert_eq!(turns.len(), CLAUDES);
+    let renewed = Some("Bearer sk-ant-oat01-stub-1");
+    assert!(turns.iter().all(|turn| turn.authorization() == renewed), "{turns:#?}");
+    let stored = fs::read(store(&user).join(".credentials.json")).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!(stored["claudeAiOauth"]["refreshToken"], "sk-ant-ort01-stub-1");
+}
+
+#[test]
+fn many_at_once_are_all_answered() {
+    const VISITORS: usize = 50;
+    let stub = ApiStub::start();
+    let address = stub.url().replace("http://", "");
+    let body =
+        json!({"tools": [1], "messages": [{"role": "user", "content": "hello"}]}).to_string();
+    let length = body.len();
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: stub\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+
+    let mut connections: Vec<_> =
+        (0..VISITORS).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for connection in &mut connections {
+        connection.write_all(request.as_bytes()).unwrap();
+    }
+
+    for mut connection in connections {
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("stub answer"), "{answer}");
+    }
+    assert_eq!(stub.turns().len(), VISITORS);
+}
+
+#[test]
+fn a_stranger_is_not_let_out() {
+    let stub = ApiStub::start();
+    let mut connection = TcpStream::connect(stub.url().replace("http://", "")).unwrap();
+
+    connection.write_all(b"CONNECT example.com:443 HTTP/1.1\r\nhost: example.com\r\n\r\n").unwrap();
+
+    let mut answer = [0; 12];
+    connection.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 403");
+    assert_eq!(stub.refused(), ["example.com"]);
+}
