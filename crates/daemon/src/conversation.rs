@@ -71,19 +71,14 @@ impl Supervisor {
         let Some((agent, launch, dir)) = self.conversing(pane).await else { return };
         let keeper = pane.look().keeper.map(|keeper| keeper.record.clone());
         let (known, pane_dir) = (launch.conversation.clone(), pane.dir.clone());
-        let (found, used, spoken) = run_blocking(move || {
+        let (found, used) = run_blocking(move || {
             let keeper = keeper.or_else(|| record::read(&pane_dir.join(KEEPER_RECORD)).ok());
             let head = keeper.map(|keeper| keeper.child);
-            let said = current(&agent, &dir, head.as_ref(), seen);
-            let spoken = said.is_some() && agent.conversations.live.is_some();
-            let found = said.or(known);
+            let found = current(&agent, &dir, head.as_ref(), seen).or(known);
             let used = found.as_ref().is_some_and(|id| transcript::of(&agent, &dir, id).is_some());
-            (found, used, spoken)
+            (found, used)
         })
         .await;
-        if spoken {
-            pane.set_spoken();
-        }
         if let Some(id) = found {
             self.has_conversation(pane, id, used).await;
         }

@@ -61,11 +61,10 @@ impl Follower {
     }
 
     fn unwatch(&self, pane: PaneId) {
-        let mut panes = lock(&self.panes);
+        // Let go of before the watcher is asked for anything: it may be waiting to look in here.
         let dirs: Vec<PathBuf> =
-            panes.iter().filter(|(_, of)| **of == pane).map(|(dir, _)| dir.clone()).collect();
+            lock(&self.panes).extract_if(|_, of| *of == pane).map(|(dir, _)| dir).collect();
         for dir in dirs {
-            panes.remove(&dir);
             if let Some(watcher) = lock(&self.watcher).as_mut() {
                 // It goes with its directory as well.
                 let _gone = watcher.unwatch(&dir);

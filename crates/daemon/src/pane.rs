@@ -44,7 +44,6 @@ pub(crate) struct Pane {
     problem: Mutex<Option<String>>,
     stop_asked: AtomicBool,
     followed: AtomicBool,
-    spoken: AtomicBool,
     life: watch::Sender<Life>,
     /// Held by whoever removes the pane. It guards no data: a second one waits for its turn and
     /// then finds the pane gone, or tries again what the first one could not do.
@@ -92,7 +91,6 @@ impl Pane {
             problem: Mutex::new(None),
             stop_asked: AtomicBool::new(false),
             followed: AtomicBool::new(false),
-            spoken: AtomicBool::new(false),
             life,
             turn: tokio::sync::Mutex::new(()),
         }
@@ -147,7 +145,7 @@ impl Pane {
 
     /// It is being started again: nobody has asked for this life to end.
     pub(crate) fn begin_again(&self) {
-        for flag in [&self.stop_asked, &self.followed, &self.spoken] {
+        for flag in [&self.stop_asked, &self.followed] {
             flag.store(false, Ordering::Relaxed);
         }
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -165,15 +163,6 @@ impl Pane {
 
     pub(crate) fn set_followed(&self) {
         self.followed.store(true, Ordering::Relaxed);
-    }
-
-    /// Its agent has said in this life which conversation it has.
-    pub(crate) fn has_spoken(&self) -> bool {
-        self.spoken.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_spoken(&self) {
-        self.spoken.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn life(&self) -> Life {

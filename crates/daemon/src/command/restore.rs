@@ -271,7 +271,7 @@ impl Supervisor {
             };
             let Ok(Some(ending)) = ended else { return };
             let failed = ending.signal.is_none() && ending.code.is_some_and(|code| code != 0);
-            if !failed || pane.was_asked_to_stop() || pane.has_spoken() {
+            if !failed || pane.was_asked_to_stop() {
                 return;
             }
             let log = crate::pane::log_dir(&pane.dir);

@@ -1,0 +1,288 @@
+//! The real claude in panes (R1, R11, B1, B2, B4, B11), against a service that is a stub.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod real;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use real::{LONG, User, json, path};
+use serde_json::Value;
+use testkit::{Agent, DEADLINE, agents, process, tree, wait_until};
+
+/// How many at once.
+const NUMBERS: [usize; 3] = [2, 7, 20];
+
+fn ids(seen: &testkit::stub::Seen) -> &str {
+    seen.conversation().expect("claude says which conversation it is")
+}
+
+/// The files that count as the user's own, as they are.
+fn users_own(user: &User) -> impl PartialEq + std::fmt::Debug + use<> {
+    let home = user.home_dir();
+    (tree(&home.join(".claude")), fs::read(home.join(".claude.json")).unwrap())
+}
+
+#[test]
+fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
+    let user = User::new(Agent::Claude);
+    let own = user.home_dir().join(".claude");
+    fs::create_dir_all(own.join("commands")).unwrap();
+    fs::File::create(own.join("settings.json")).unwrap();
+    let before = users_own(&user);
+
+    // From the start to the prompt without a question, and an answer.
+    let pane = user.new_pane("dev", &[], &[]);
+    user.wait_ready("dev");
+    let id = pane["conversation"].as_str().unwrap().to_owned();
+    let first = user.ask("dev", "word-one");
+    assert_eq!(ids(&first), id);
+
+    let goes_on = |text: &str, earlier: &[&str]| {
+        user.wait_state("dev", "running");
+        user.wait_ready("dev");
+        let seen = user.ask("dev", text);
+        let said = seen.user_texts();
+        assert_eq!(ids(&seen), id, "{text}: another conversation");
+        assert!(earlier.iter().all(|word| said.iter().any(|text| text.contains(word))), "{said:?}");
+    };
+    // What claude has shown and not yet written down goes with a claude that is killed.
+    let is_written = |text: &str| {
+        let projects = path(&pane, "config_dir").join("projects");
+        wait_until(&format!("{text} is in the transcript"), DEADLINE, || {
+            tree(&projects).values().any(|entry| match entry {
+                testkit::tree::Entry::File(_, _, said) => {
+                    // The question, and the answer that repeats it.
+                    String::from_utf8_lossy(said).matches(text).count() > 1
+                }
+                _ => false,
+            })
+        });
+    };
+    let pid = || u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
+
+    user.home.ccmux(&["stop", "dev"]).ok();
+    user.home.ccmux(&["restore", "dev"]).ok();
+    goes_on("word-two", &["word-one"]);
+
+    user.home.kill_daemon();
+    user.home.start_daemon();
+    goes_on("word-three", &["word-one", "word-two"]);
+
+    is_written("word-three");
+    process::kill_and_wait(&process::identity(pid()).unwrap(), DEADLINE);
+    user.wait_state("dev", "exited");
+    user.home.ccmux(&["restore", "dev"]).ok();
+    goes_on("word-four", &["word-one", "word-three"]);
+
+    is_written("word-four");
+    // As after a reboot: daemon, keeper and agent are gone.
+    user.home.kill_everything();
+    user.home.start_daemon();
+    user.wait_state("dev", "lost");
+    user.home.ccmux(&["restore", "dev"]).ok();
+    goes_on("word-five", &["word-one", "word-four"]);
+
+    user.home.ccmux(&["close", "dev"]).ok();
+    assert_eq!(users_own(&user), before, "nothing was written into the user's own files");
+    assert_eq!(user.stub.refused(), [] as [String; 0], "nobody else was asked for anything");
+}
+
+#[test]
+fn heavy_a_conversation_that_claude_changes_is_followed() {
+    let user = User::new(Agent::Claude);
+    let pane = user.new_pane("dev", &[], &[]);
+    let first = pane["conversation"].as_str().unwrap().to_owned();
+    user.wait_ready("dev");
+    user.ask("dev", "word-one");
+
+    user.home.ccmux(&["send", "dev", "/clear", "--enter"]).ok();
+    wait_until("the change is seen", DEADLINE, || user.show("dev")["conversation"] != *first);
+    let second = user.show("dev")["conversation"].as_str().unwrap().to_owned();
+    user.home.ccmux(&["stop", "dev"]).ok();
+    user.home.ccmux(&["restore", "dev"]).ok();
+    user.wait_ready("dev");
+    let seen = user.ask("dev", "word-two");
+
+    assert_eq!(ids(&seen), second);
+    assert!(!seen.user_texts().iter().any(|text| text.contains("word-one")), "{seen}");
+    let record = testkit::pane::read_record(&path(&pane, "dir").join("pane.json"));
+    assert_eq!(record["earlier"][0], first.as_str(), "the first one is not lost");
+    // By hand, while it is open: refused. Its first one, which is open nowhere: brought along.
+    let resume = ["new", "-d", "--", "claude", "--resume", &second];
+    let refused = user.home.ccmux(&resume).dir(&user.project).fails_with(4);
+    assert!(refused.contains("pane dev"), "{refused}");
+    user.new_pane("old", &[], &["--resume", &first]);
+    user.wait_ready("old");
+    let seen = user.ask("old", "word-three");
+    assert_eq!(ids(&seen), first);
+    assert!(seen.user_texts().iter().any(|text| text.contains("word-one")), "{seen}");
+}
+
+#[test]
+fn heavy_an_unknown_conversation_fails_in_the_pane_and_keeps_its_id() {
+    let user = User::new(Agent::Claude);
+    let pane = user.new_pane("dev", &[], &[]);
+    let id = pane["conversation"].as_str().unwrap().to_owned();
+    user.wait_ready("dev");
+    user.ask("dev", "word-one");
+    user.home.ccmux(&["stop", "dev"]).ok();
+    // Emptied, it looks like a transcript and is none.
+    let projects = path(&pane, "config_dir").join("projects");
+    let transcript = tree(&projects).into_keys().find(|path| path.ends_with(format!("{id}.jsonl")));
+    fs::File::create(projects.join(transcript.unwrap())).unwrap();
+
+    user.home.ccmux(&["restore", "dev"]).ok();
+    user.wait_state("dev", "exited");
+    wait_until("it is told why", DEADLINE, || user.show("dev")["problem"].is_string());
+
+    let shown = user.show("dev");
+    let problem = shown["problem"].as_str().unwrap();
+    assert!(problem.contains("No conversation found"), "{problem}");
+    assert_eq!(shown["conversation"], id.as_str());
+}
+
+/// R1, and the reason for all of this. Sharing one directory, claudes lose each other's updates
+/// while every one of them exits with 0; how many depends on the version, so it is counted and
+/// not judged. With directories of their own they lose none.
+#[test]
+fn heavy_claudes_that_share_a_directory_lose_updates_and_claudes_in_panes_do_not() {
+    for number in NUMBERS {
+        let kept = servers_added_to_one_directory(number);
+        println!("{number} claudes sharing a directory: {kept} of {number} servers kept");
+
+        let user = User::new(Agent::Claude);
+        let panes: Vec<Value> = (0..number)
+            .map(|n| user.new_pane(&format!("dev{n}"), &[], &["mcp", "add", &server(n), "true"]))
+            .collect();
+        for (n, pane) in panes.iter().enumerate() {
+            assert_eq!(user.wait_exit(&format!("dev{n}")), 0);
+            let state = fs::read_to_string(path(pane, "config_dir").join(".claude.json")).unwrap();
+            let added: Vec<usize> = (0..number).filter(|n| state.contains(&server(*n))).collect();
+            assert_eq!(added, [n], "of {number}");
+        }
+        println!("{number} claudes in panes: {number} of {number} servers kept");
+    }
+}
+
+fn server(n: usize) -> String {
+    format!("server-{n:02}-end")
+}
+
+/// What is left of so many servers, added at once by an older claude in one directory.
+fn servers_added_to_one_directory(number: usize) -> usize {
+    let user = User::new(Agent::Claude);
+    let claude = agents::installed_old_claude();
+    let shared = user.home.dir().join("shared");
+    fs::create_dir(&shared).unwrap();
+    thread::scope(|scope| {
+        for n in 0..number {
+            let name = server(n);
+            let add = user.home.program(&claude, &["mcp", "add", &name, "true"]);
+            let add = add.env("CLAUDE_CONFIG_DIR", shared.as_os_str()).dir(&user.project);
+            scope.spawn(move || add.patience(LONG).ok());
+        }
+    });
+    let state = fs::read_to_string(shared.join(".claude.json")).unwrap();
+    (0..number).filter(|n| state.contains(&server(*n))).count()
+}
+
+#[test]
+fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
+    for number in NUMBERS {
+        println!("{number} sharing a directory: {} starts counted", shared_starts(number));
+
+        let user = User::new(Agent::Claude);
+        let before = fs::read(user.home_dir().join(".claude.json")).unwrap();
+        let name = |n: usize| format!("dev{n:02}");
+        let word = |n: usize| format!("only-for-{n:02}-end");
+        let panes: Vec<Value> = (0..number).map(|n| user.new_pane(&name(n), &[], &[])).collect();
+        (0..number).for_each(|n| user.wait_ready(&name(n)));
+        for n in 0..number {
+            user.home.ccmux(&["send", &name(n), &word(n), "--enter"]).ok();
+        }
+
+        for (n, pane) in panes.iter().enumerate() {
+            user.wait_text(&name(n), &format!("stub answer \\d+: .*{}", word(n)));
+            let id = pane["conversation"].as_str().unwrap();
+            let turns = user.stub.turns();
+            let own: Vec<_> = turns.iter().filter(|seen| ids(seen) == id).collect();
+            let said: BTreeSet<&str> = own
+                .iter()
+                .flat_map(|seen| seen.user_texts())
+                .filter(|t| t.contains("only-for"))
+                .collect();
+            assert_eq!(said.into_iter().collect::<Vec<_>>(), [word(n)], "in {}", name(n));
+            let dir = path(pane, "config_dir");
+            assert_eq!(json(&dir.join(".claude.json"))["numStartups"], 1, "{}", name(n));
+            let transcripts = tree(&dir.join("projects"));
+            let named = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "jsonl");
+            let transcripts: Vec<_> = transcripts.keys().filter(named).collect();
+            assert_eq!(transcripts.len(), 1, "{transcripts:?}");
+            assert!(transcripts[0].ends_with(format!("{id}.jsonl")), "{transcripts:?}");
+        }
+        println!("{number} in panes: {number} starts and {number} turns, each its own");
+        assert!(!user.home_dir().join(".claude").exists(), "nothing in the user's own directory");
+        assert_eq!(fs::read(user.home_dir().join(".claude.json")).unwrap(), before);
+    }
+}
+
+/// How many of so many starts one directory remembers that they share.
+fn shared_starts(number: usize) -> u64 {
+    let user = User::new(Agent::Claude);
+    agents::trust(Agent::Claude, &user.home_dir(), &user.project);
+    let name = |n: usize| format!("dev{n:02}");
+    for n in 0..number {
+        user.new_pane(&name(n), &["--isolation", "none"], &[]);
+    }
+    (0..number).for_each(|n| user.wait_ready(&name(n)));
+    (0..number).for_each(|n| drop(user.home.ccmux(&["stop", &name(n)]).ok()));
+    json(&user.home_dir().join(".claude.json"))["numStartups"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn heavy_one_login_serves_twenty_panes_that_refresh_it_at_once() {
+    let mut user = User::new(Agent::Claude);
+    user.home.set_env("ANTHROPIC_API_KEY", "");
+    let store = user.home_dir().join(".claude");
+    fs::create_dir(&store).unwrap();
+    let credentials = store.join(".credentials.json");
+    // Expired, so that whoever comes first has to refresh it.
+    put(&credentials, &user.stub.login(1_000).to_string());
+    let old = token(&json(&credentials));
+    let name = |n: usize| format!("dev{n:02}");
+
+    for n in 0..20 {
+        let pane = user.new_pane(&name(n), &[], &["-p", "hello"]);
+        assert_eq!(pane["isolation"]["login"]["from"], "store", "{pane}");
+    }
+
+    let good = (0..20).filter(|n| user.wait_exit(&name(*n)) == 0).count();
+    let new = token(&json(&credentials));
+    assert_eq!(good, 20, "of 20 were answered");
+    assert_ne!(new, old, "the one store has the new login");
+    let came_with: BTreeSet<String> = user
+        .stub
+        .turns()
+        .iter()
+        .map(|seen| seen.authorization().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(came_with.into_iter().collect::<Vec<_>>(), [format!("Bearer {new}")]);
+    let copies: Vec<_> = tree(user.home.state_root())
+        .into_keys()
+        .filter(|path| path.file_name().is_some_and(|name| name == ".credentials.json"))
+        .collect();
+    assert!(copies.is_empty(), "copies of the login: {copies:?}");
+}
+
+fn token(credentials: &Value) -> String {
+    credentials["claudeAiOauth"]["accessToken"].as_str().unwrap().to_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
+fn put(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+}

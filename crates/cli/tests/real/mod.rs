@@ -1,0 +1,108 @@
+//! What the tests with real agents share: a user who has set up an agent, and its panes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::stub::Seen;
+use testkit::{Agent, ApiStub, Home, agents, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// How long twenty agents that start at once on two cores may take.
+pub(crate) const LONG: Duration = Duration::from_secs(240);
+
+/// A user of one agent, and the service that it talks to.
+pub(crate) struct User {
+    pub(crate) agent: Agent,
+    pub(crate) home: Home,
+    pub(crate) stub: ApiStub,
+    pub(crate) project: PathBuf,
+}
+
+impl User {
+    /// Who has set up the agent and never used it in the project.
+    pub(crate) fn new(agent: Agent) -> Self {
+        let stub = ApiStub::start();
+        let mut home = Home::new(CCMUX);
+        let bin = agents::installed(agent).parent().expect("a directory").to_owned();
+        home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+        for (name, value) in agents::environment(agent, &stub) {
+            home.set_env(name, value);
+        }
+        agents::user_files(agent, &home.dir().join("home"), &stub);
+        let project = home.dir().join("project");
+        std::fs::create_dir(&project).expect("a project");
+        Self { agent, home, stub, project }
+    }
+
+    pub(crate) fn home_dir(&self) -> PathBuf {
+        self.home.dir().join("home")
+    }
+
+    /// Starts a pane with the agent and these arguments, and does not wait for it.
+    pub(crate) fn new_pane(&self, name: &str, options: &[&str], args: &[&str]) -> Value {
+        let mut words = vec!["new", "-d", "--json", "-n", name, "--size", "100x30"];
+        // A key under a name that only this user's configuration knows.
+        if matches!(self.agent, Agent::Codex | Agent::Opencode) {
+            words.extend(["--env", "STUB_API_KEY"]);
+        }
+        words.extend(options);
+        words.extend(["--", self.agent.name()]);
+        words.extend(args);
+        self.home.ccmux(&words).dir(&self.project).patience(LONG).json()["pane"].clone()
+    }
+
+    /// Waits until the pane shows that it takes a prompt.
+    pub(crate) fn wait_ready(&self, name: &str) {
+        self.wait_text(name, &regex_of(self.agent.ready_text()));
+    }
+
+    /// Waits until the pane shows a line that matches.
+    pub(crate) fn wait_text(&self, name: &str, expression: &str) {
+        let until = format!("text={expression}");
+        let wait = self.home.ccmux(&["wait", name, "--for", &until, "--timeout", "180"]);
+        let waited = wait.patience(LONG).run();
+        if !waited.status.success() {
+            let screen = self.home.ccmux(&["read", name]).run().stdout;
+            panic!("{name} does not show {expression:?}: {}\n{screen}", waited.stderr);
+        }
+    }
+
+    /// Says something and waits for the answer on the screen; the request that it led to.
+    pub(crate) fn ask(&self, name: &str, text: &str) -> Seen {
+        self.home.ccmux(&["send", name, text, "--enter"]).ok();
+        let seen = self.stub.wait_for(text, |seen| {
+            seen.is_turn() && seen.user_texts().last().is_some_and(|last| last.contains(text))
+        });
+        self.wait_text(name, &format!("stub answer \\d+: .*{text}"));
+        seen
+    }
+
+    pub(crate) fn show(&self, name: &str) -> Value {
+        self.home.ccmux(&["show", name, "--json"]).json()["pane"].clone()
+    }
+
+    pub(crate) fn wait_state(&self, name: &str, state: &str) {
+        wait_until(&format!("{name} is {state}"), LONG, || self.show(name)["state"] == state);
+    }
+
+    /// Waits for the end of a pane; its exit code.
+    pub(crate) fn wait_exit(&self, name: &str) -> i64 {
+        self.home.ccmux(&["wait", name, "--for", "exit", "--timeout", "200"]).patience(LONG).ok();
+        self.show(name)["ending"]["code"].as_i64().expect("an exit code")
+    }
+}
+
+pub(crate) fn path(pane: &Value, field: &str) -> PathBuf {
+    pane[field].as_str().expect("a path").into()
+}
+
+pub(crate) fn json(file: &Path) -> Value {
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn regex_of(text: &str) -> String {
+    text.replace('+', "\\+")
+}
