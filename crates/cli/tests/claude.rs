@@ -30,8 +30,11 @@ fn users_own(user: &User) -> impl PartialEq + std::fmt::Debug + use<> {
 fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     let user = User::new(Agent::Claude);
     let own = user.home_dir().join(".claude");
-    fs::create_dir_all(own.join("commands")).unwrap();
-    fs::File::create(own.join("settings.json")).unwrap();
+    for dir in ["commands", "agents", "skills", "plugins"] {
+        fs::create_dir_all(own.join(dir)).unwrap();
+    }
+    put(&own.join("settings.json"), r#"{"includeCoAuthoredBy": false}"#);
+    put(&own.join("CLAUDE.md"), "Be brief.");
     let before = users_own(&user);
 
     // From the start to the prompt without a question, and an answer.

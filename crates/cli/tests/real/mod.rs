@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testkit::stub::Seen;
+use testkit::wait::try_wait_for;
 use testkit::{Agent, ApiStub, Home, agents, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
@@ -71,9 +72,21 @@ impl User {
 
     /// Says something and waits for the answer on the screen; the request that it led to.
     pub(crate) fn ask(&self, name: &str, text: &str) -> Seen {
-        self.home.ccmux(&["send", name, text, "--enter"]).ok();
-        let seen = self.stub.wait_for(text, |seen| {
+        let is_it = |seen: &Seen| {
             seen.is_turn() && seen.user_texts().last().is_some_and(|last| last.contains(text))
+        };
+        let asked = || self.stub.turns().into_iter().rev().find(is_it);
+        self.home.ccmux(&["send", name, text]).ok();
+        self.wait_text(name, text);
+        // As a person would: Enter, and once more if the agent was busy with its start and did not
+        // take it. Without words in its box an agent takes an Enter for nothing.
+        let seen = (0..10).find_map(|_| {
+            self.home.ccmux(&["send", name, "--key", "enter"]).ok();
+            try_wait_for(Duration::from_secs(10), asked)
+        });
+        let seen = seen.unwrap_or_else(|| {
+            let screen = self.home.ccmux(&["read", name]).run().stdout;
+            panic!("{name} does not say {text:?} to its service:\n{screen}");
         });
         self.wait_text(name, &format!("stub answer \\d+: .*{text}"));
         seen
