@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::stub::ApiStub;
@@ -20,7 +21,7 @@ pub const API_KEY: &str = "dummy-test-key-that-nobody-issued";
 const APPROVED_SUFFIX: usize = 20;
 
 /// An agent that the tests run for real.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Agent {
     /// Anthropic's claude.
     Claude,

@@ -24,16 +24,23 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use crate::wait::DEADLINE;
+use crate::screen::Screen;
+use crate::wait::{DEADLINE, wait_for};
 
 pub use answer::Answer;
 pub use seen::Seen;
 use state::State;
+
+/// How long a prompt may take from the return key to the stub before the key is pressed again.
+/// Agents take a return that follows the text too closely for a part of it, and none on an empty
+/// line for anything.
+const ENTER_AGAIN: Duration = Duration::from_millis(500);
 
 /// A server for the agents of one test. Dropping it ends the server.
 #[derive(Debug)]
@@ -124,10 +131,29 @@ impl ApiStub {
     /// When none comes within [`DEADLINE`]; the message says what was waited for and what came.
     #[track_caller]
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Seen {
-        match self.state.wait_for(DEADLINE, wanted) {
+        match self.state.wait_for(0, DEADLINE, wanted) {
             Ok(found) => found,
             Err(seen) => panic!("waited {DEADLINE:?} in vain until {what}; came: {seen:#?}"),
         }
+    }
+
+    /// Types a prompt into an agent that is ready for one, and returns the turn it leads to.
+    ///
+    /// # Panics
+    ///
+    /// When the agent does not send it within [`DEADLINE`].
+    #[track_caller]
+    pub fn prompt(&self, screen: &Screen, text: &str) -> Seen {
+        let before = self.state.count();
+        screen.send(text);
+        screen.wait_for(text);
+        let is_sent = |seen: &Seen| {
+            seen.is_turn() && seen.user_texts().last().is_some_and(|last| last.trim() == text)
+        };
+        wait_for(&format!("{text:?} is sent"), DEADLINE, || {
+            screen.send("\r");
+            self.state.wait_for(before, ENTER_AGAIN, is_sent).ok()
+        })
     }
 
     /// A login of claude as it stands in `.credentials.json`, valid until `expires_at`

@@ -28,6 +28,13 @@ pub(super) enum Dialect {
     Gemini,
 }
 
+/// What the model says or wants, to be put into words.
+#[derive(Clone, Copy, Debug)]
+enum Piece<'a> {
+    Text(&'a str),
+    ToolCall { name: &'a str, input: &'a Value },
+}
+
 impl Dialect {
     /// What is spoken at this path.
     pub(super) fn of(path: &str) -> Option<Self> {
@@ -63,14 +70,16 @@ impl Dialect {
 
     /// Puts an answer into words. `number` is different for every turn.
     pub(super) fn render(self, asked: &Seen, number: u64, answer: &Answer) -> Reply {
-        if let Answer::Failure(status) = answer {
-            return Reply::failure(*status);
-        }
+        let piece = match answer {
+            Answer::Text(text) => Piece::Text(text),
+            Answer::ToolCall { name, input } => Piece::ToolCall { name, input },
+            Answer::Failure(status) => return Reply::failure(*status),
+        };
         match self {
-            Self::Anthropic => anthropic::render(&asked.body, number, answer),
-            Self::Responses => responses::render(number, answer),
-            Self::Chat => chat::render(&asked.body, number, answer),
-            Self::Gemini => gemini::render(asked.bare_path(), answer),
+            Self::Anthropic => anthropic::render(&asked.body, number, piece),
+            Self::Responses => responses::render(number, piece),
+            Self::Chat => chat::render(&asked.body, number, piece),
+            Self::Gemini => gemini::render(asked.bare_path(), piece),
         }
     }
 }
@@ -80,8 +89,8 @@ fn items(list: &Value) -> &[Value] {
 }
 
 fn texts(content: &Value) -> Vec<&str> {
-    match content {
-        Value::String(text) => vec![text],
-        pieces => items(pieces).iter().filter_map(|piece| piece["text"].as_str()).collect(),
+    match content.as_str() {
+        Some(text) => vec![text],
+        None => items(content).iter().filter_map(|piece| piece["text"].as_str()).collect(),
     }
 }

@@ -71,15 +71,20 @@ impl State {
         self.holds.send_modify(|holds| *holds -= 1);
     }
 
-    /// The first request that is `wanted`, or, when the deadline passes first, what came instead.
+    pub(super) fn count(&self) -> usize {
+        self.book().requests.len()
+    }
+
+    /// The first request that is `wanted`, without the `known` first ones; or, when the deadline
+    /// passes first, what came instead.
     pub(super) fn wait_for(
         &self,
+        mut known: usize,
         deadline: Duration,
         wanted: impl Fn(&Seen) -> bool,
     ) -> Result<Seen, Vec<String>> {
         let started = Instant::now();
         let mut book = self.book();
-        let mut known = 0;
         loop {
             if let Some(found) = book.requests[known..].iter().find(|seen| wanted(seen)) {
                 return Ok(found.clone());

@@ -2,17 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::stub::answer::Answer;
+use super::Piece;
 use crate::stub::reply::Reply;
 
-pub(super) fn render(asked: &Value, number: u64, answer: &Answer) -> Reply {
-    let (block, stop_reason) = match answer {
-        Answer::ToolCall { name, input } => {
+pub(super) fn render(asked: &Value, number: u64, piece: Piece<'_>) -> Reply {
+    let (block, stop_reason) = match piece {
+        Piece::ToolCall { name, input } => {
             let id = format!("toolu_stub{number}");
             (json!({"type": "tool_use", "id": id, "name": name, "input": input}), "tool_use")
         }
-        Answer::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
-        Answer::Failure(_) => unreachable!("a failure has no words"),
+        Piece::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
     };
     let message = json!({
         "id": format!("msg_stub{number}"),

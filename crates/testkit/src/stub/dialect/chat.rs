@@ -2,19 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::stub::answer::Answer;
+use super::Piece;
 use crate::stub::reply::Reply;
 
-pub(super) fn render(asked: &Value, number: u64, answer: &Answer) -> Reply {
-    let (message, reason) = match answer {
-        Answer::ToolCall { name, input } => {
+pub(super) fn render(asked: &Value, number: u64, piece: Piece<'_>) -> Reply {
+    let (message, reason) = match piece {
+        Piece::ToolCall { name, input } => {
             let function = json!({"name": name, "arguments": input.to_string()});
             let id = format!("call_stub{number}");
             let call = json!({"index": 0, "id": id, "type": "function", "function": function});
             (json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls")
         }
-        Answer::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
-        Answer::Failure(_) => unreachable!("a failure has no words"),
+        Piece::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
     };
     let envelope = |kind: &str, choices: Value| {
         json!({

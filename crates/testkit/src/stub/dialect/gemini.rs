@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use crate::stub::answer::Answer;
+use super::Piece;
 use crate::stub::reply::Reply;
 
-pub(super) fn render(path: &str, answer: &Answer) -> Reply {
-    let part = match answer {
-        Answer::ToolCall { name, input } => json!({"functionCall": {"name": name, "args": input}}),
-        Answer::Text(text) => json!({"text": text}),
-        Answer::Failure(_) => unreachable!("a failure has no words"),
+pub(super) fn render(path: &str, piece: Piece<'_>) -> Reply {
+    let part = match piece {
+        Piece::ToolCall { name, input } => json!({"functionCall": {"name": name, "args": input}}),
+        Piece::Text(text) => json!({"text": text}),
     };
     let candidate = json!({
         "index": 0,

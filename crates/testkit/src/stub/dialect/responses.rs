@@ -2,27 +2,26 @@
 
 use serde_json::json;
 
-use crate::stub::answer::Answer;
+use super::Piece;
 use crate::stub::reply::Reply;
 
 /// Always as a stream: nobody here asks for anything else.
-pub(super) fn render(number: u64, answer: &Answer) -> Reply {
+pub(super) fn render(number: u64, piece: Piece<'_>) -> Reply {
     let response = format!("resp_stub{number}");
-    let item = match answer {
-        Answer::ToolCall { name, input } => json!({
+    let item = match piece {
+        Piece::ToolCall { name, input } => json!({
             "type": "function_call",
             "id": format!("fc_stub{number}"),
             "call_id": format!("call_stub{number}"),
             "name": name,
             "arguments": input.to_string(),
         }),
-        Answer::Text(text) => json!({
+        Piece::Text(text) => json!({
             "type": "message",
             "id": format!("msg_stub{number}"),
             "role": "assistant",
             "content": [{"type": "output_text", "text": text, "annotations": []}],
         }),
-        Answer::Failure(_) => unreachable!("a failure has no words"),
     };
     let completed = json!({
         "id": response,
