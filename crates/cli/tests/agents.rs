@@ -47,6 +47,7 @@ fn talks_stops_and_goes_on(agent: Agent) {
     let dir = path(&pane, "config_dir");
     assert!(dir.to_str().unwrap().contains(&format!("/{}-configs/pane-", agent.name())));
     assert!(tree(&dir).len() > 2, "its files are in its own directory");
+    assert!(!dir.join("packages").exists(), "codex has not copied itself into it");
     user.home.ccmux(&["close", "dev"]).ok();
     assert_eq!(users_own(&user), before, "nothing in the user's home");
 }

@@ -11,6 +11,7 @@ use std::thread;
 
 use real::{LONG, User, json, path};
 use serde_json::Value;
+use testkit::stub::Answer;
 use testkit::{Agent, DEADLINE, agents, process, tree, wait_until};
 
 /// How many at once.
@@ -146,6 +147,47 @@ fn heavy_an_unknown_conversation_fails_in_the_pane_and_keeps_its_id() {
     let problem = shown["problem"].as_str().unwrap();
     assert!(problem.contains("No conversation found"), "{problem}");
     assert_eq!(shown["conversation"], id.as_str());
+}
+
+#[test]
+fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
+    let user = User::new(Agent::Claude);
+    let ccmux = env!("CARGO_BIN_EXE_ccmux");
+    let plain = user.home.start_pane("plain", &["sleep", "1000"]);
+    let outer = user.new_pane(
+        "outer",
+        &[],
+        &["--permission-mode", "acceptEdits", "--allowedTools", "Bash"],
+    );
+    user.wait_ready("outer");
+    let command = format!("env > seen; {ccmux} new -d -n inner -- sleep 1000");
+    user.stub.script([Answer::tool("Bash", serde_json::json!({"command": command}))]);
+
+    user.home.ccmux(&["send", "outer", "start-one", "--enter"]).ok();
+    wait_until("claude has started a pane", DEADLINE, || {
+        user.home.ccmux(&["show", "inner"]).run().status.success()
+    });
+    let socket = user.home.dir().join("tmux");
+    let new = format!("{ccmux} new -d -n in-tmux -- sleep 1000");
+    let tmux = ["-f", "/dev/null", "-S", socket.to_str().unwrap(), "new-session", "-d", &new];
+    user.home.program("tmux", &tmux).ok();
+    wait_until("tmux has started a pane", LONG, || {
+        user.home.ccmux(&["show", "in-tmux"]).run().status.success()
+    });
+
+    let seen = fs::read_to_string(user.project.join("seen")).unwrap();
+    assert!(seen.contains("CLAUDECODE=1"), "claude has left its marks: {seen}");
+    let names = |pid: u64| -> BTreeSet<String> {
+        process::environment(u32::try_from(pid).unwrap()).into_keys().collect()
+    };
+    let expected = names(plain.head.pid.into());
+    for name in ["inner", "in-tmux"] {
+        let shown = user.show(name);
+        let pid = shown["pid"].as_u64().unwrap();
+        let extra: Vec<_> = names(pid).difference(&expected).cloned().collect();
+        assert!(extra.is_empty(), "{name} has {extra:?} besides");
+        assert_ne!(shown["config_dir"], outer["config_dir"]);
+    }
 }
 
 /// R1, and the reason for all of this. Sharing one directory, claudes lose each other's updates

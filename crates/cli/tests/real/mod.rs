@@ -32,6 +32,9 @@ impl User {
             home.set_env(name, value);
         }
         agents::user_files(agent, &home.dir().join("home"), &stub);
+        if agent == Agent::Codex {
+            without_switches(&home.dir().join("home/.codex/config.toml"));
+        }
         let project = home.dir().join("project");
         std::fs::create_dir(&project).expect("a project");
         Self { agent, home, stub, project }
@@ -105,6 +108,15 @@ impl User {
         self.home.ccmux(&["wait", name, "--for", "exit", "--timeout", "200"]).patience(LONG).ok();
         self.show(name)["ending"]["code"].as_i64().expect("an exit code")
     }
+}
+
+/// Takes out what a user would not have written: it is ccmux that must see to it.
+#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
+fn without_switches(config: &Path) {
+    let text = std::fs::read_to_string(config).expect("the user's configuration");
+    let kept = text.lines().filter(|line| !line.contains("daemon_auto_start"));
+    let kept = kept.map(|line| format!("{line}\n")).collect::<String>();
+    std::fs::write(config, kept).expect("it can be written");
 }
 
 pub(crate) fn path(pane: &Value, field: &str) -> PathBuf {
