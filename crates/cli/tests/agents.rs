@@ -52,6 +52,22 @@ fn talks_stops_and_goes_on(agent: Agent) {
     assert_eq!(users_own(&user), before, "nothing in the user's home");
 }
 
+/// Stopped before anything was said, it starts again as it did at first.
+fn starts_again_without_a_word(agent: Agent) {
+    let user = User::new(agent);
+    user.new_pane("dev", &[], &[]);
+    user.wait_ready("dev");
+    let id = user.show("dev")["conversation"].clone();
+
+    user.home.ccmux(&["stop", "dev"]).ok();
+    user.home.ccmux(&["restore", "dev"]).ok();
+
+    user.wait_ready("dev");
+    user.ask("dev", "word-one");
+    let now = user.show("dev")["conversation"].clone();
+    assert!(now.is_string() && (id.is_null() || id == now), "{id} became {now}");
+}
+
 /// So many at once, each with a prompt of its own.
 fn twenty_at_once(agent: Agent) {
     let user = User::new(agent);
@@ -88,6 +104,13 @@ fn twenty_at_once(agent: Agent) {
     }
     assert_eq!(users_own(&user), before, "nothing in the user's home");
     println!("20 of 20 {} at once, each with its own", agent.name());
+}
+
+#[test]
+fn heavy_an_agent_that_was_told_nothing_starts_again() {
+    for agent in [Agent::Claude, Agent::Codex, Agent::Gemini] {
+        starts_again_without_a_word(agent);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! task, which reads the files of the pane concerned. Where the system has no watcher left to give,
 //! the conversation is read when it is asked for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -106,8 +106,13 @@ impl Supervisor {
                 pane = news.recv() => pane,
                 () = self.ending.cancelled() => return,
             };
-            let Some(id) = pane else { return };
-            if let Some(pane) = self.pane(id) {
+            let Some(first) = pane else { return };
+            // One word of an agent is several events; and several agents may have spoken.
+            let mut spoken = BTreeSet::from([first]);
+            while let Ok(also) = news.try_recv() {
+                spoken.insert(also);
+            }
+            for pane in spoken.into_iter().filter_map(|id| self.pane(id)) {
                 self.refresh_conversation(&pane, Seen::Watched).await;
             }
         }
