@@ -4,9 +4,9 @@
 
 mod real;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use real::{LONG, User, json, path};
@@ -244,7 +244,8 @@ fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
         let before = fs::read(user.home_dir().join(".claude.json")).unwrap();
         let name = |n: usize| format!("dev{n:02}");
         let word = |n: usize| format!("only-for-{n:02}-end");
-        let panes: Vec<Value> = (0..number).map(|n| user.new_pane(&name(n), &[], &[])).collect();
+        let panes: Vec<Value> =
+            (0..number).map(|n| user.new_pane(&name(n), &["--session", "team"], &[])).collect();
         (0..number).for_each(|n| user.wait_ready(&name(n)));
         for n in 0..number {
             user.home.ccmux(&["send", &name(n), &word(n), "--enter"]).ok();
@@ -263,15 +264,48 @@ fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
             assert_eq!(said.into_iter().collect::<Vec<_>>(), [word(n)], "in {}", name(n));
             let dir = path(pane, "config_dir");
             assert_eq!(json(&dir.join(".claude.json"))["numStartups"], 1, "{}", name(n));
-            let transcripts = tree(&dir.join("projects"));
-            let named = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "jsonl");
-            let transcripts: Vec<_> = transcripts.keys().filter(named).collect();
-            assert_eq!(transcripts.len(), 1, "{transcripts:?}");
+            // Claude shows an answer a moment before it writes it down.
+            wait_until("the conversation is written down", DEADLINE, || {
+                transcripts(&dir).len() == 1
+            });
+            let transcripts = transcripts(&dir);
             assert!(transcripts[0].ends_with(format!("{id}.jsonl")), "{transcripts:?}");
         }
         println!("{number} in panes: {number} starts and {number} turns, each its own");
+        if number == 7 {
+            a_team_is_restored_at_once(&user, &panes);
+        }
         assert!(!user.home_dir().join(".claude").exists(), "nothing in the user's own directory");
         assert_eq!(fs::read(user.home_dir().join(".claude.json")).unwrap(), before);
+    }
+}
+
+/// The conversations that are written down in a configuration directory.
+fn transcripts(dir: &Path) -> Vec<PathBuf> {
+    let projects = dir.join("projects");
+    let all = if projects.is_dir() { tree(&projects) } else { BTreeMap::new() };
+    all.into_keys().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
+}
+
+/// All panes of a session are stopped and restored by one command each, and every one goes on with
+/// its own conversation. The daemon answers others meanwhile.
+fn a_team_is_restored_at_once(user: &User, panes: &[Value]) {
+    user.home.ccmux(&["stop", "team"]).ok();
+    thread::scope(|scope| {
+        let restore = scope.spawn(|| user.home.ccmux(&["restore", "team"]).patience(LONG).ok());
+        while !restore.is_finished() {
+            user.home.ccmux(&["ls"]).ok();
+        }
+        restore.join().unwrap();
+    });
+    for pane in panes {
+        let name = pane["name"].as_str().unwrap();
+        user.wait_ready(name);
+        let seen = user.ask(name, &format!("again-{name}"));
+        assert_eq!(ids(&seen), pane["conversation"].as_str().unwrap());
+        let said: Vec<&str> =
+            seen.user_texts().into_iter().filter(|text| text.contains("only-for")).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
     }
 }
 
