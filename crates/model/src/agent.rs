@@ -10,7 +10,9 @@ mod codex;
 pub mod custom;
 mod gemini;
 mod opencode;
+pub mod probe;
 mod shell;
+pub mod traces;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +21,8 @@ use serde_json::Value;
 use crate::config::{AgentConfig, Share};
 use crate::conversation::{Asked, ConversationId, Start};
 use arguments::Grammar;
+use probe::Probe;
+use traces::Traces;
 
 /// The agents that ccmux knows by itself.
 pub const BUILT_IN: [&str; 5] =
@@ -68,6 +72,8 @@ pub struct Agent {
     pub logins: Logins,
     /// How it names and keeps conversations.
     pub conversations: Conversations,
+    /// What it leaves behind, by which it is seen whose it is.
+    pub traces: Traces,
 }
 
 /// Where the user's own configuration of an agent lies.
@@ -165,6 +171,8 @@ pub struct Store {
     pub variable: &'static str,
     /// The file by which it is seen that there is a login. Never opened.
     pub file: &'static str,
+    /// How to find out whether a release of the agent knows the variable.
+    pub probe: Probe,
 }
 
 /// How an agent names and keeps conversations.
@@ -262,10 +270,16 @@ impl Agent {
             .unwrap_or_else(shell::agent)
     }
 
+    /// The agents that ccmux knows by itself.
+    #[must_use]
+    pub fn built_in() -> Vec<Self> {
+        BUILT_IN.into_iter().filter_map(built_in).collect()
+    }
+
     /// The agents whose variables every pane has.
     #[must_use]
     pub fn everywhere() -> Vec<Self> {
-        BUILT_IN.into_iter().filter_map(built_in).filter(|agent| agent.in_every_pane).collect()
+        Self::built_in().into_iter().filter(|agent| agent.in_every_pane).collect()
     }
 
     /// Whether the first word of `command` is this agent's program.

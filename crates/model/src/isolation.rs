@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Origin, UserDir};
-use crate::config::IsolationConfig;
+use crate::config::{AgentConfig, IsolationConfig};
 use crate::ids::PaneId;
 
 /// Where the agent of a pane finds its configuration.
@@ -134,6 +134,36 @@ impl Isolation {
         self.dirs.iter().find(|dir| dir.agent == agent).map(|dir| dir.path.as_str())
     }
 
+    /// Where the directories that this names are, and where [`isolate`] puts them for this pane.
+    #[must_use]
+    pub fn places(&self, root: &str, pane: PaneId) -> Vec<(&str, String)> {
+        let dirs = self.dirs.iter().map(|dir| (&dir.path, config_place(root, &dir.agent, pane)));
+        let home = self.home.iter().map(|home| (home, home_place(root, pane)));
+        let temp = self.temp.iter().map(|temp| (temp, temp_place(root, pane)));
+        dirs.chain(home).chain(temp).map(|(path, place)| (path.as_str(), place)).collect()
+    }
+
+    /// What the environment of this pane must say for it to be kept apart.
+    #[must_use]
+    pub fn required(
+        &self,
+        root: &str,
+        pane: PaneId,
+        agents: &BTreeMap<String, AgentConfig>,
+    ) -> Vec<(String, String)> {
+        let mut required = Vec::new();
+        if self.home.is_some() {
+            required.push(("HOME".to_owned(), home_place(root, pane)));
+        }
+        for dir in &self.dirs {
+            if let Ok(agent) = Agent::named(&dir.agent, agents) {
+                let path = config_place(root, &dir.agent, pane);
+                required.extend(pointers(&agent, &path, &temp_place(root, pane)));
+            }
+        }
+        required
+    }
+
     /// Every directory that the pane has besides its own.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let dirs = self.dirs.iter().map(|dir| dir.path.as_str());
@@ -173,6 +203,34 @@ pub fn pane_entry(pane: PaneId) -> String {
 #[must_use]
 pub fn pane_of_entry(name: &str) -> Option<PaneId> {
     name.strip_prefix("pane-")?.parse().ok()
+}
+
+fn config_place(root: &str, agent: &str, pane: PaneId) -> String {
+    format!("{root}/{agent}{CONFIGS}/{}", pane_entry(pane))
+}
+
+fn home_place(root: &str, pane: PaneId) -> String {
+    format!("{root}/{HOMES}/{}", pane_entry(pane))
+}
+
+fn temp_place(root: &str, pane: PaneId) -> String {
+    format!("{root}/{TEMPS}/{}", pane_entry(pane))
+}
+
+/// The variables that lead an agent into its directory and its short one.
+fn pointers(agent: &Agent, path: &str, temp: &str) -> Vec<(String, String)> {
+    let variables = agent.variables.iter().map(|(name, inside)| {
+        let value = if inside.is_empty() { path.to_owned() } else { format!("{path}/{inside}") };
+        (name.clone(), value)
+    });
+    let temp = agent.temp_variable.clone().map(|name| (name, temp.to_owned()));
+    variables.chain(temp).collect()
+}
+
+/// Where the user keeps something of an agent, as the environment of a client shows it.
+#[must_use]
+pub fn users_place(dir: &UserDir, client: &BTreeMap<String, String>, root: &str) -> String {
+    User::new(client, root).dir(dir)
 }
 
 /// What [`isolate`] takes from outside.
@@ -230,7 +288,7 @@ pub struct Furnishing {
 /// Decides how a pane is kept apart.
 #[must_use]
 pub fn isolate(ground: &Ground<'_>) -> Separation {
-    let user = User::of(ground);
+    let user = User::new(ground.client, ground.root);
     if ground.method == Method::None {
         let isolation = Isolation::none();
         let variables = user.own_variables(ground.client);
@@ -250,8 +308,7 @@ pub fn isolate(ground: &Ground<'_>) -> Separation {
     if !knows_own && !ground.agent.variables.is_empty() {
         agents.push(ground.agent.clone());
     }
-    let entry = pane_entry(ground.pane);
-    let temp = format!("{}/{TEMPS}/{entry}", ground.root);
+    let temp = temp_place(ground.root, ground.pane);
     let mut separation = Separation {
         isolation: Isolation {
             method: ground.method,
@@ -269,16 +326,11 @@ pub fn isolate(ground: &Ground<'_>) -> Separation {
         furnishings: Vec::new(),
     };
     if ground.method == Method::Home {
-        separation.give_home(ground, &user, &entry);
+        separation.give_home(ground, &user);
     }
     for agent in agents {
-        let path = format!("{}/{}{CONFIGS}/{entry}", ground.root, agent.name);
-        let variables = agent.variables.iter().map(|(name, inside)| {
-            let value = if inside.is_empty() { path.clone() } else { format!("{path}/{inside}") };
-            (name.clone(), value)
-        });
-        separation.variables.extend(variables);
-        separation.variables.extend(agent.temp_variable.clone().map(|name| (name, temp.clone())));
+        let path = config_place(ground.root, &agent.name, ground.pane);
+        separation.variables.extend(pointers(&agent, &path, &temp));
         if let Some(store) = agent.logins.store {
             let dir = user.store_variable(&agent.user_dir, ground.method);
             separation.variables.push((store.variable.to_owned(), dir));
@@ -290,8 +342,8 @@ pub fn isolate(ground: &Ground<'_>) -> Separation {
 }
 
 impl Separation {
-    fn give_home(&mut self, ground: &Ground<'_>, user: &User<'_>, entry: &str) {
-        let home = format!("{}/{HOMES}/{entry}", ground.root);
+    fn give_home(&mut self, ground: &Ground<'_>, user: &User<'_>) {
+        let home = home_place(ground.root, ground.pane);
         let links = ground.config.home_symlinks.iter();
         let links = links.map(|item| (item.clone(), format!("{}/{item}", user.home)));
         self.furnishings.push(Furnishing {
@@ -353,12 +405,12 @@ struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    fn of(ground: &Ground<'a>) -> Self {
-        let get = |name: &str| ground.client.get(name).filter(|value| value.starts_with('/'));
-        let homes = format!("{}/{HOMES}/", ground.root);
+    fn new(client: &'a BTreeMap<String, String>, root: &'a str) -> Self {
+        let get = |name: &str| client.get(name).filter(|value| value.starts_with('/'));
+        let homes = format!("{root}/{HOMES}/");
         let home = get("HOME").filter(|home| !home.starts_with(&homes)).or_else(|| get(USER_HOME));
         let home = home.map_or("/", |home| home.trim_end_matches('/')).to_owned();
-        Self { home, client: ground.client, root: ground.root }
+        Self { home, client, root }
     }
 
     /// Where the user has put his configuration of an agent, if not in its usual place. A value
@@ -426,6 +478,31 @@ mod tests {
         }
         for word in ["", "Home", "config-dir", "off"] {
             assert_eq!(word.parse::<Method>(), Err(UnknownMethod(word.to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_is_planned_is_what_is_required() {
+        let (pane, none) = (PaneId::from_random([1; 16]), BTreeMap::new());
+        let client = BTreeMap::from([("HOME".to_owned(), "/home/me".to_owned())]);
+        for (name, method) in
+            [("claude", Method::ConfigDir), ("opencode", Method::Home), ("shell", Method::None)]
+        {
+            let separation = isolate(&Ground {
+                root: "/s",
+                pane,
+                agent: &Agent::named(name, &none).unwrap(),
+                method,
+                config: &IsolationConfig::default(),
+                client: &client,
+                exists: &|_| false,
+            });
+
+            let isolation = &separation.isolation;
+            assert!(isolation.places("/s", pane).iter().all(|(path, place)| path == place));
+            for variable in isolation.required("/s", pane, &none) {
+                assert!(separation.variables.contains(&variable), "{name}: {variable:?}");
+            }
         }
     }
 }

@@ -18,6 +18,12 @@ use crate::session::SessionMode;
 use crate::size::Size;
 use crate::time::Timestamp;
 
+/// In a pane: which it is.
+pub const PANE_ID: &str = "CCMUX_PANE_ID";
+
+/// In a pane: which session it belongs to.
+pub const SESSION_ID: &str = "CCMUX_SESSION_ID";
+
 /// What somebody asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -329,8 +335,8 @@ fn own_variables(request: &LaunchRequest, setting: &Setting<'_>) -> [(&'static s
     [
         ("CCMUX", "1".to_owned()),
         ("CCMUX_SOCKET", setting.paths.socket.clone()),
-        ("CCMUX_SESSION_ID", setting.session.to_string()),
-        ("CCMUX_PANE_ID", setting.pane.to_string()),
+        (SESSION_ID, setting.session.to_string()),
+        (PANE_ID, setting.pane.to_string()),
         ("SESSION_ID", setting.session.to_string()),
         ("PANE_ID", setting.pane.to_string()),
         ("WORKING_DIR", request.cwd.clone()),

@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod ending;
 pub mod environment;
 pub mod event;
+pub mod health;
 pub mod ids;
 pub mod isolation;
 pub mod key;

@@ -12,6 +12,8 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
+use super::probe::{Probe, Verdict};
+use super::traces::{StateFile, Traces, Witness};
 use super::{
     Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Store,
     UserDir, words,
@@ -44,6 +46,30 @@ const KEY_SUFFIX: usize = 20;
 const STATE: &str = ".claude.json";
 
 const KEY: &str = "ANTHROPIC_API_KEY";
+
+/// Where a login is kept.
+const CREDENTIALS: &str = ".credentials.json";
+
+/// The pane that a state was made for. Keys that it does not know are kept when it is rewritten.
+const PANE: &str = "ccmuxPane";
+
+/// `auth status` asks nobody and changes no login. It opens a connection ahead of time all the
+/// same, which the proxy keeps on this machine: nobody listens at that port.
+const PROBE: Probe = Probe {
+    arguments: &["auth", "status"],
+    credentials: r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-probe","refreshToken":"sk-ant-ort01-probe","expiresAt":4102444800000,"scopes":["user:inference","user:profile"],"subscriptionType":"max"}}"#,
+    environment: &[
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9"),
+        ("HTTPS_PROXY", "http://127.0.0.1:9"),
+        ("HTTP_PROXY", "http://127.0.0.1:9"),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("DISABLE_TELEMETRY", "1"),
+    ],
+    verdict,
+    otherwise: "set CLAUDE_CODE_OAUTH_TOKEN to what `claude setup-token` prints and start the pane \
+                again, or log in in the pane",
+};
 
 /// What of the user's state a pane starts with.
 const CARRIED: [&str; 3] = ["theme", "oauthAccount", "bypassPermissionsModeAccepted"];
@@ -185,7 +211,8 @@ pub(super) fn agent() -> Agent {
             ],
             store: Some(Store {
                 variable: "CLAUDE_SECURESTORAGE_CONFIG_DIR",
-                file: ".credentials.json",
+                file: CREDENTIALS,
+                probe: PROBE,
             }),
         },
         conversations: Conversations {
@@ -196,6 +223,11 @@ pub(super) fn agent() -> Agent {
             database: None,
             live: Some(Live { dir: "sessions", read: liveness }),
             identify: Some(|name, _| name.strip_suffix(".jsonl")?.parse().ok()),
+        },
+        traces: Traces {
+            state: Some(StateFile { at: STATE, read: witness }),
+            outside: None,
+            own_login: Some(CREDENTIALS),
         },
     }
 }
@@ -260,6 +292,9 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     };
     let projects: Map<String, Value> = seeding.trusted.iter().map(project).collect();
     state.insert("projects".to_owned(), projects.into());
+    if let Some(pane) = seeding.environment.get(crate::launch::PANE_ID) {
+        state.insert(PANE.to_owned(), pane.into());
+    }
     let bytes = serde_json::to_vec_pretty(&state).expect("the keys are strings");
     vec![Seed { at: STATE.to_owned(), bytes }]
 }
@@ -276,6 +311,40 @@ fn key_responses(key: &str, user: &Value) -> Value {
         json!({ "approved": [], "rejected": [suffix] })
     } else {
         json!({ "approved": [suffix], "rejected": [] })
+    }
+}
+
+/// Whose a state is: what we wrote into it, and what the agent adds when it ends.
+fn witness(bytes: &[u8]) -> Result<Witness, String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let Value::Object(state) = value else { return Err("it is not a JSON object".to_owned()) };
+    let projects = state.get("projects").and_then(Value::as_object).into_iter().flatten();
+    let mut witness = Witness {
+        pane: state.get(PANE).and_then(Value::as_str).map(str::to_owned),
+        ..Witness::default()
+    };
+    for (path, project) in projects {
+        let last = project.get("lastSessionId").and_then(Value::as_str);
+        witness.directories.push(path.clone());
+        witness.conversations.extend(last.and_then(|id| id.parse().ok()));
+    }
+    Ok(witness)
+}
+
+/// A login that only the store has is one of its own kind; anything else logged it in otherwise.
+fn verdict(code: Option<i32>, said: &[u8]) -> Verdict {
+    let Ok(status) = serde_json::from_slice::<Value>(said) else {
+        return Verdict::unclear(match code {
+            Some(code) => format!("it ended with {code} and said something else"),
+            None => "it was killed by a signal".to_owned(),
+        });
+    };
+    let method = status.get("authMethod").and_then(Value::as_str).unwrap_or_default();
+    match (status.get("loggedIn").and_then(Value::as_bool), method) {
+        (Some(true), "claude.ai") => Verdict::Honoured,
+        (Some(false), _) => Verdict::Ignored,
+        (Some(true), other) => Verdict::unclear(format!("it is logged in by {other:?}")),
+        (None, _) => Verdict::unclear("it does not say whether it is logged in"),
     }
 }
 
@@ -368,5 +437,52 @@ mod tests {
         assert_eq!((liveness.pid, liveness.started), (7, Some(12345)));
         assert_eq!(super::liveness(&said[..40]), None);
         assert_eq!(super::liveness(br#"{"pid": 7, "sessionId": "../x"}"#), None);
+    }
+
+    #[test]
+    fn a_state_says_which_pane_it_was_made_for() {
+        let mut environment = Environment::default();
+        environment.set("CCMUX_PANE_ID", "p1").unwrap();
+        let seeding = Seeding {
+            digests: BTreeMap::new(),
+            trusted: &["/src".to_owned()],
+            share: &[],
+            environment: &environment,
+        };
+        let made = made(&seeding).remove(0).bytes;
+
+        assert_eq!(
+            witness(&made).unwrap(),
+            Witness {
+                pane: Some("p1".to_owned()),
+                directories: vec!["/src".to_owned()],
+                conversations: vec![],
+            }
+        );
+        let ended = br#"{"projects": {"/src": {"lastSessionId": "550e8400"}}}"#;
+        assert_eq!(witness(ended).unwrap().conversations, ["550e8400".parse().unwrap()]);
+        assert!(witness(b"{\"projects\":").is_err());
+        assert!(witness(b"[]").is_err());
+    }
+
+    #[test]
+    fn a_release_that_takes_the_login_from_the_store_says_so_itself() {
+        #[rustfmt::skip]
+        let table: [(&str, Option<i32>, Option<bool>); 6] = [
+            (r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, Some(0), Some(true)),
+            (r#"{"loggedIn": false, "authMethod": "none"}"#,     Some(1), Some(false)),
+            (r#"{"loggedIn": true, "authMethod": "api_key"}"#,   Some(0), None),
+            (r#"{"authMethod": "claude.ai"}"#,                   Some(0), None),
+            ("error: unknown command 'auth'",                    Some(1), None),
+            ("",                                                 None,    None),
+        ];
+        for (said, code, honoured) in table {
+            let verdict = match verdict(code, said.as_bytes()) {
+                Verdict::Honoured => Some(true),
+                Verdict::Ignored => Some(false),
+                Verdict::Unclear { .. } => None,
+            };
+            assert_eq!(verdict, honoured, "{said}");
+        }
     }
 }

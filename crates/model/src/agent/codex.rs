@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::arguments::Grammar;
+use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
 
@@ -119,6 +120,7 @@ pub(super) fn agent() -> Agent {
                 stem.get(stem.len().checked_sub(36)?..)?.parse().ok()
             }),
         },
+        traces: Traces { own_login: Some("auth.json"), ..Traces::default() },
     }
 }
 

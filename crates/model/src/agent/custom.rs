@@ -1,5 +1,6 @@
 //! Agents that the user describes in `ccmux.toml`.
 
+use super::traces::Traces;
 use super::{Agent, Conversations, Copied, Link, Logins, Origin, UserDir};
 use crate::agent::arguments::Grammar;
 use crate::config::AgentConfig;
@@ -40,6 +41,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
             live: None,
             identify: None,
         },
+        traces: Traces::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
+use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
 use crate::conversation::ConversationId;
@@ -128,6 +129,7 @@ pub(super) fn agent() -> Agent {
             live: None,
             identify: Some(identify),
         },
+        traces: Traces { own_login: Some(".gemini/oauth_creds.json"), ..Traces::default() },
     }
 }
 

@@ -5,6 +5,7 @@
 //! linked.
 
 use super::arguments::Grammar;
+use super::traces::{Outside, Traces};
 use super::{Agent, Conversations, Copied, Database, Link, Logins, Origin, UserDir, words};
 use crate::config::Share;
 
@@ -140,6 +141,18 @@ pub(super) fn agent() -> Agent {
             }),
             live: None,
             identify: None,
+        },
+        traces: Traces {
+            outside: Some(Outside {
+                dir: UserDir {
+                    variable: None,
+                    under_variable: "",
+                    under_home: ".local/share/opencode",
+                },
+                stands_for: "data/opencode",
+            }),
+            own_login: Some("data/opencode/auth.json"),
+            ..Traces::default()
         },
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Its panes are isolated like all others, since people type the names of agents in them.
 
+use super::traces::Traces;
 use super::{Agent, Conversations, Logins, UserDir};
 
 pub(super) const NAME: &str = "shell";
@@ -23,5 +24,6 @@ pub(super) fn agent() -> Agent {
         made: None,
         logins: Logins::default(),
         conversations: Conversations::default(),
+        traces: Traces::default(),
     }
 }
