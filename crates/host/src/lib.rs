@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod config;
 pub mod descriptors;
+pub mod examine;
 pub mod file;
 pub mod furnish;
 pub mod hooks;
@@ -13,6 +14,7 @@ pub mod household;
 pub mod lock;
 pub mod log;
 pub mod process;
+pub mod program;
 pub mod record;
 pub mod repository;
 pub mod root;

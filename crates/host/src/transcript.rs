@@ -112,11 +112,17 @@ fn identify(agent: &Agent, path: &Path) -> Option<ConversationId> {
 /// What the running agents in a directory say about themselves. Half-written ones say nothing.
 #[must_use]
 pub fn live(agent: &Agent, dir: &Path) -> Vec<Liveness> {
+    live_files(agent, dir).into_iter().map(|(_, said)| said).collect()
+}
+
+/// The same, with the files that say it.
+#[must_use]
+pub fn live_files(agent: &Agent, dir: &Path) -> Vec<(PathBuf, Liveness)> {
     let Some(live) = agent.conversations.live else { return Vec::new() };
-    let read = |path: PathBuf| -> Option<Liveness> {
+    let read = |path: PathBuf| -> Option<(PathBuf, Liveness)> {
         let mut bytes = Vec::new();
-        fs::File::open(path).ok()?.take(LIVE_MAX).read_to_end(&mut bytes).ok()?;
-        (live.read)(&bytes)
+        fs::File::open(&path).ok()?.take(LIVE_MAX).read_to_end(&mut bytes).ok()?;
+        Some((path, (live.read)(&bytes)?))
     };
     matching(&dir.join(live.dir), "*.json").into_iter().filter_map(read).collect()
 }

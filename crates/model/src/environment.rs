@@ -78,6 +78,14 @@ pub fn is_told(name: &str) -> bool {
     is_inherited(name) || name == crate::isolation::USER_HOME || crate::agent::is_consulted(name)
 }
 
+/// Whether a client has to tell its value of this variable for its surroundings to be looked at:
+/// it says where programs or the user's own directories are.
+#[must_use]
+pub fn is_examined(name: &str) -> bool {
+    matches!(name, "PATH" | "HOME" | crate::isolation::USER_HOME)
+        || crate::agent::is_consulted(name)
+}
+
 /// Whether the value is better not shown: in logs, in derived files, on a screen.
 ///
 /// Judged by the name alone, and generously: a false alarm costs a few stars in a listing.

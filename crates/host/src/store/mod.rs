@@ -19,10 +19,11 @@ mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::SessionId;
 use model::event::Event;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use change::{Change, NewPane, PaneRow, Removed, SessionRow};
 pub use error::StoreError;
@@ -33,6 +34,9 @@ use crate::root::StateRoot;
 
 /// How many events are kept.
 pub const EVENTS_KEPT: u64 = 10_000;
+
+/// How long the writer may keep the database to itself while somebody looks at it.
+const EXAMINE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The registry, open for writing.
 #[derive(Debug)]
@@ -176,6 +180,20 @@ impl Group<'_> {
         self.transaction.commit()?;
         Ok(self.events)
     }
+}
+
+/// Looks at the registry of `root` as it is on disk now, beside whoever writes it. Changes nothing.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn examine(root: &StateRoot) -> Result<(), StoreError> {
+    let path = root.database();
+    // Pages that the writer holds in memory would hide what happened to the file.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(&path, flags)?;
+    db.busy_timeout(EXAMINE_PATIENCE)?;
+    schema::check(&db, &path)
 }
 
 fn has_sessions(root: &StateRoot) -> bool {

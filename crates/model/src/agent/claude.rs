@@ -53,15 +53,12 @@ const CREDENTIALS: &str = ".credentials.json";
 /// The pane that a state was made for. Keys that it does not know are kept when it is rewritten.
 const PANE: &str = "ccmuxPane";
 
-/// `auth status` asks nobody and changes no login. It opens a connection ahead of time all the
-/// same, which the proxy keeps on this machine: nobody listens at that port.
+/// `auth status` asks nobody and changes no login.
 const PROBE: Probe = Probe {
     arguments: &["auth", "status"],
     credentials: r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-probe","refreshToken":"sk-ant-ort01-probe","expiresAt":4102444800000,"scopes":["user:inference","user:profile"],"subscriptionType":"max"}}"#,
     environment: &[
         ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9"),
-        ("HTTPS_PROXY", "http://127.0.0.1:9"),
-        ("HTTP_PROXY", "http://127.0.0.1:9"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),
         ("DISABLE_TELEMETRY", "1"),

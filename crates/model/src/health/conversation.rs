@@ -112,18 +112,21 @@ pub fn transcript_missing(pane: &Subject, id: &ConversationId, expected: &str) -
     Finding::new(Severity::Error, pane, Kind::TranscriptMissing, evidence, remedy)
 }
 
-/// Conversations that several panes have. It is an error while two of them live.
+/// Conversations that several panes have. Two live ones would write over each other; one that was
+/// resumed by hand in another pane is only something to know.
 #[must_use]
 pub fn shared(all: &BTreeMap<ConversationId, Vec<Subject>>) -> Vec<Finding> {
     let several = all.iter().filter(|(_, panes)| panes.len() > 1);
     several
         .map(|(id, panes)| {
             let live = panes.iter().filter(|pane| pane.live).count();
-            let severity = if live > 1 { Severity::Error } else { Severity::Warning };
+            let severity = if live > 1 { Severity::Error } else { Severity::Info };
             let names: Vec<String> = panes.iter().map(ToString::to_string).collect();
             let evidence = format!("{id} is that of {}", names.join(" and "));
             let last = panes.last().map(|pane| pane.id.short()).unwrap_or_default();
-            let remedy = format!("keep it in one of them; `ccmux close {last}` removes the other");
+            let remedy = format!(
+                "it can be open in one of them at a time; `ccmux close {last}` removes the other"
+            );
             let subject = format!("conversation {id}");
             Finding::new(severity, subject, Kind::SharedConversation, evidence, remedy)
         })
@@ -220,6 +223,6 @@ mod tests {
         assert_eq!(both.len(), 1);
         assert_eq!(both[0].severity, Severity::Error);
         assert!(both[0].evidence.contains("pane p1") && both[0].evidence.contains("pane p2"));
-        assert_eq!(shared_by([true, false])[0].severity, Severity::Warning);
+        assert_eq!(shared_by([true, false])[0].severity, Severity::Info);
     }
 }

@@ -31,9 +31,11 @@ pub fn note(login: &Login, program: Option<&Program>) -> Option<String> {
     let verdict = program.and_then(|program| Some((program, program.verdict.as_ref()?)));
     Some(match verdict {
         None => "not checked yet".to_owned(),
-        Some((program, Verdict::Honoured)) => format!("checked with {}: works", program.title()),
+        Some((program, Verdict::Honoured)) => {
+            format!("checked with {}: honoured", program.title())
+        }
         Some((program, Verdict::Ignored)) => {
-            format!("{} does not use it: this pane will ask", program.title())
+            format!("not honoured by {}: this pane will ask", program.title())
         }
         Some((program, Verdict::Unclear { why })) => {
             format!("{} could not be checked: {why}", program.title())
@@ -113,10 +115,10 @@ mod tests {
         let cases = [
             (None, "not checked yet"),
             (Some(program(None)), "not checked yet"),
-            (Some(program(Some(Verdict::Honoured))), "checked with claude 2.1.325: works"),
+            (Some(program(Some(Verdict::Honoured))), "checked with claude 2.1.325: honoured"),
             (
                 Some(program(Some(Verdict::Ignored))),
-                "claude 2.1.325 does not use it: this pane will ask",
+                "not honoured by claude 2.1.325: this pane will ask",
             ),
             (
                 Some(program(Some(unclear))),
