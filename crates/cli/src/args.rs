@@ -66,6 +66,9 @@ pub(crate) enum Command {
     Close(CloseArgs),
     /// Print what has happened
     Events(EventsArgs),
+    /// Check that everything is as it should be, and say what to do where it is not
+    #[command(after_help = examples::DOCTOR)]
+    Doctor,
     /// Show the configuration in force, and where each value comes from
     Config(ConfigArgs),
     /// Control the daemon

@@ -6,6 +6,7 @@ mod close;
 mod completions;
 mod config;
 mod daemon;
+mod doctor;
 mod events;
 mod ls;
 mod man;
@@ -60,6 +61,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Restore(args) => restore::run(context, args),
         Command::Close(args) => close::run(context, args),
         Command::Events(args) => events::run(context, args),
+        Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),

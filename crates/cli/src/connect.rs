@@ -281,6 +281,8 @@ fn patience(request: &Request) -> Option<Duration> {
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
         // Every pane of a session, which may be a hundred.
         Request::Restore { .. } => 120_000,
+        // Every agent that is installed may be asked something, and may not answer.
+        Request::Doctor { .. } => 120_000,
         Request::Events { follow: true, .. } => return None,
         Request::New(_)
         | Request::List

@@ -1,5 +1,7 @@
 //! The views of the control protocol, as text for people.
 
+mod health;
+
 use model::event::{Event, Happening};
 use model::isolation::Login;
 use model::{ConversationId, PaneState, Timestamp};
@@ -7,6 +9,8 @@ use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnsw
 
 use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
+
+pub(crate) use health::health;
 
 /// `ls`.
 pub(crate) fn listing(listing: &Listing, style: Style) -> String {
@@ -45,7 +49,9 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     }
     if let Some(isolation) = &pane.isolation {
         facts.add("isolation", isolation.method.as_str());
-        facts.add("login", &login(&isolation.login));
+        let note = pane.login_note.as_ref().map(|note| format!(" ({note})"));
+        let login = login(&isolation.login) + &note.unwrap_or_default();
+        facts.add("login", &login);
     }
     facts.add_some("config", pane.config_dir.as_deref());
     facts.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
@@ -290,6 +296,7 @@ mod tests {
                 login: Login::Variable { name: "ANTHROPIC_API_KEY".to_owned() },
                 kept_on_close: false,
             }),
+            login_note: None,
             workspace: "/src".to_owned(),
             temp: "/state/temp".to_owned(),
             output: "/state/output".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use model::environment::is_told;
+use model::environment::{is_examined, is_told};
 use protocol::ErrorBody;
 
 use crate::failure::usage;
@@ -81,6 +81,12 @@ impl ClientEnv {
     /// this process.
     pub(crate) fn for_pane(&self) -> BTreeMap<String, String> {
         let kept = self.variables.iter().filter(|(name, _)| is_told(name));
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// What says where programs and the user's own directories are.
+    pub(crate) fn for_doctor(&self) -> BTreeMap<String, String> {
+        let kept = self.variables.iter().filter(|(name, _)| is_examined(name));
         kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 

@@ -96,7 +96,8 @@ fn cut(text: &str, width: usize) -> String {
     cut
 }
 
-fn paint(lines: &mut String, text: &str, colour: Option<Colour>) {
+/// Adds `text` in this colour, if any.
+pub(crate) fn paint(lines: &mut String, text: &str, colour: Option<Colour>) {
     match colour {
         Some(colour) if !text.is_empty() => {
             write!(lines, "\x1b[{}m{text}\x1b[0m", colour as u8).expect("a string takes all");

@@ -39,7 +39,7 @@ use crate::trash;
 pub(crate) const SESSION_RECORD: &str = ".session";
 
 /// The directories in a pane's directory.
-const PARTS: [&str; 4] = ["temp", "output", "workspace", "log"];
+pub(crate) const PARTS: [&str; 4] = ["temp", "output", "workspace", "log"];
 
 /// What the registry says of a pane that is being made.
 struct Entry {
@@ -84,6 +84,7 @@ impl Supervisor {
         pane.publish(Life::Live(Arc::clone(&keeper)));
         self.watch(pane, keeper);
         self.follow(pane);
+        self.probe(pane);
     }
 
     /// Enters the pane, and its session if it is a new one.

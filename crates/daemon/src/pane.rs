@@ -11,7 +11,7 @@
 //! [`Pane::look`] from the keeper's process and the record of the ending, each time somebody asks.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -231,14 +231,7 @@ impl Keeper {
 
     /// Waits for the end of its process.
     pub(crate) async fn ended(&self) -> io::Result<()> {
-        let descriptor = self.pidfd.as_fd().try_clone_to_owned()?;
-        #[expect(
-            deprecated,
-            reason = "its unsafe successor asks for what an owned descriptor promises by itself"
-        )]
-        let watched = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
-        drop(watched.readable().await?);
-        Ok(())
+        process_ended(self.pidfd.as_fd()).await
     }
 
     /// Why this daemon cannot talk to it, if it cannot.
@@ -251,6 +244,18 @@ impl Keeper {
             )
         })
     }
+}
+
+/// Waits for the end of a process.
+pub(crate) async fn process_ended(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    let descriptor = pidfd.try_clone_to_owned()?;
+    #[expect(
+        deprecated,
+        reason = "its unsafe successor asks for what an owned descriptor promises by itself"
+    )]
+    let watched = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
+    drop(watched.readable().await?);
+    Ok(())
 }
 
 /// The log of a pane.

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::conversation::Claims;
 use crate::follow::Follower;
 use crate::pane::Pane;
+use crate::probe::Probes;
 use crate::registry::Registry;
 
 /// The daemon, once it runs.
@@ -32,6 +33,8 @@ pub(crate) struct Supervisor {
     pub(crate) follower: Follower,
     /// What was read of the user's own files.
     pub(crate) digests: Arc<Digests>,
+    /// What is known of the agents' programs.
+    pub(crate) probes: Probes,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) stopping: CancellationToken,
@@ -62,6 +65,7 @@ impl Supervisor {
             claims: Claims::default(),
             follower,
             digests: Arc::default(),
+            probes: Probes::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
@@ -86,6 +90,11 @@ impl Supervisor {
 
     pub(crate) fn forget(&self, id: PaneId) {
         self.panes().remove(&id);
+    }
+
+    /// Every pane that the daemon is busy with, alive or not.
+    pub(crate) fn every_pane(&self) -> Vec<Arc<Pane>> {
+        self.panes().values().cloned().collect()
     }
 
     /// How many panes are alive.

@@ -3,7 +3,10 @@
 //! The views in here are the JSON that `--json` prints and the HTTP API will serve: one shape per
 //! thing, whoever asks.
 
+use std::collections::BTreeMap;
+
 use model::event::Event;
+use model::health::Health;
 use model::isolation::Isolation;
 use model::key::Key;
 use model::{
@@ -97,6 +100,14 @@ pub enum Request {
         /// Go on with what happens from now on.
         follow: bool,
     },
+    /// Look at everything there is for what is wrong: [`Response::Health`].
+    Doctor {
+        /// What the asking client's own environment says about where programs and the user's own
+        /// directories are ([`model::environment::is_examined`]).
+        client_env: BTreeMap<String, String>,
+        /// The client's release.
+        version: String,
+    },
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -181,6 +192,8 @@ pub enum Response {
         /// For an exit, or when the pane ended before the text came: how it ended.
         ending: Option<Ending>,
     },
+    /// How everything is.
+    Health(Health),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.
@@ -262,6 +275,9 @@ pub struct PaneView {
     /// What keeps it apart, and how its agent is logged in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// How a check of the login that panes share came out; `show` says it, listings do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_note: Option<String>,
     /// Where it works.
     pub workspace: String,
     /// Its `TMPDIR`.

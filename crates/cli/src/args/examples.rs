@@ -98,6 +98,15 @@ Examples:
   ccmux config --check
   ccmux config --defaults > ~/.ccmux/config/ccmux.toml";
 
+pub(super) const DOCTOR: &str = "\
+Looks at every pane, its directories, its process and its conversation, at the state root, and at
+your own directories for what should be in a pane's. Changes nothing. Exit code 4 means that an
+error or a warning was found.
+
+Examples:
+  ccmux doctor
+  ccmux doctor --json | jq '.findings[] | select(.severity == \"error\")'";
+
 pub(super) const DAEMON: &str = "\
 Panes do not depend on the daemon: it can be stopped, killed or replaced while they run.
 Every other verb starts it when it is needed.

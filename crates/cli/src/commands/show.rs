@@ -35,6 +35,7 @@ impl Shown {
             | Response::Located { .. }
             | Response::Text(_)
             | Response::Waited { .. }
+            | Response::Health(_)
             | Response::Status(_)
             | Response::Done) => Err(unexpected(&other)),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::store::{PaneRow, SessionRow};
+use model::health::login;
 use model::{Ending, EndingReason, LaunchRecord, Name, PaneId, PaneState};
 use protocol::control::{
     DaemonStatus, ListedSession, Listing, PaneAnswer, PaneView, Response, SessionAnswer,
@@ -55,9 +56,20 @@ impl Supervisor {
                 }
                 let mut answer = self.answer(&pane, &rows)?;
                 self.ask_keeper(&mut answer.pane).await;
+                answer.pane.login_note = self.login_note(&answer.pane).await;
                 Ok(Response::Pane(Box::new(answer)))
             }
         }
+    }
+
+    /// How a check of the login that panes share came out, where this pane depends on it.
+    async fn login_note(&self, view: &PaneView) -> Option<String> {
+        let (pane, isolation) = (self.pane(view.id)?, view.isolation.as_ref()?);
+        let program = match self.candidate(&pane).await {
+            Some(candidate) => self.known_program(&candidate.identity).await,
+            None => None,
+        };
+        login::note(&isolation.login, program.as_ref())
     }
 
     /// Adds what only the keeper knows. A keeper that does not say is no error.
@@ -192,6 +204,7 @@ impl Supervisor {
             ending: sight.ending,
             config_dir: launch.and_then(config_dir),
             isolation: launch.map(|launch| launch.isolation.clone()),
+            login_note: None,
             workspace: cwd.clone(),
             temp: part("temp"),
             output: part("output"),

@@ -3,6 +3,7 @@
 //! One method per request. Sockets and other skins turn their messages into a [`Request`], call
 //! [`Supervisor::perform`] and turn the answer back.
 
+mod doctor;
 mod end;
 mod events;
 mod look;
@@ -73,6 +74,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Read { .. }
         | Request::Wait { .. }
         | Request::Events { .. }
+        | Request::Doctor { .. }
         | Request::DaemonStatus => false,
     }
 }
@@ -101,6 +103,9 @@ impl Supervisor {
                 Box::pin(self.wait(&target, until, timeout_ms)).await
             }
             Request::Events { .. } | Request::DaemonStop => Ok(Response::Done),
+            Request::Doctor { client_env, version } => {
+                Box::pin(self.doctor(client_env, version)).await
+            }
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

@@ -16,6 +16,9 @@ usage: fake-agent [behaviour]...
   --flood BYTES              print that much as fast as possible
   --crash segv|abort|exit=N  end that way after the output
   --after-lines N            short for --lines N, for reading beside --crash
+  --session-id ID, --resume ID   the conversation, as claude is told it
+  --keep-session             keep a file about itself in CLAUDE_CONFIG_DIR, as claude does
+  --said                     leave a transcript of the conversation there
   --prompt TEXT              prompt, and answer every line with `answer: ...`
   --bracketed-paste          turn on mode 2004 and raw input, and print what is received
   --stay                     stay until killed";
@@ -35,6 +38,9 @@ pub(crate) struct Args {
     pub(crate) interval_us: u64,
     pub(crate) flood: u64,
     pub(crate) crash: Option<Crash>,
+    pub(crate) conversation: Option<String>,
+    pub(crate) keep_session: bool,
+    pub(crate) said: bool,
     pub(crate) prompt: Option<String>,
     pub(crate) bracketed_paste: bool,
     pub(crate) stay: bool,
@@ -67,6 +73,9 @@ impl Args {
                 "--interval-us" => args.interval_us = number(&value()?)?,
                 "--flood" => args.flood = number(&value()?)?,
                 "--crash" => args.crash = Some(crash(&value()?)?),
+                "--session-id" | "--resume" => args.conversation = Some(value()?),
+                "--keep-session" => args.keep_session = true,
+                "--said" => args.said = true,
                 "--prompt" => args.prompt = Some(value()?),
                 "--bracketed-paste" => args.bracketed_paste = true,
                 "--stay" => args.stay = true,
@@ -75,6 +84,9 @@ impl Args {
         }
         if args.daemons > 0 && args.pids.is_none() {
             return Err("--fork-daemons needs --pids FILE".to_owned());
+        }
+        if (args.keep_session || args.said) && args.conversation.is_none() {
+            return Err("--keep-session and --said need a conversation".to_owned());
         }
         if args.config.is_some() != args.write_hz.is_some() {
             return Err("--config and --write-hz need each other".to_owned());

@@ -1,7 +1,7 @@
 //! An agent for tests: does exactly what its arguments say, like a real one on a bad day.
 //!
-//! In this order: it goes deaf, dresses the terminal, forks daemons, rewrites its configuration in
-//! the background, prints, crashes, and at last talks. Several behaviours combine. It waits for
+//! In this order: it goes deaf, dresses the terminal, forks daemons, leaves the traces of a
+//! conversation, rewrites its configuration in the background, prints, crashes, and at last talks. Several behaviours combine. It waits for
 //! nothing but its input and the intervals it is given.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
@@ -10,6 +10,7 @@ mod args;
 mod config;
 mod daemons;
 mod output;
+mod session;
 mod talk;
 
 use std::process::ExitCode;
@@ -25,6 +26,11 @@ fn main() -> ExitCode {
     match words.next().as_deref() {
         Some(daemons::FORK) => return daemons::fork(&words.collect::<Vec<_>>()),
         Some(daemons::LIVE) => return daemons::live(&words.collect::<Vec<_>>()),
+        Some("--version") => {
+            println!("0.0.0 (Fake Agent)");
+            return ExitCode::SUCCESS;
+        }
+        Some("auth") => return session::auth_status(),
         _ => {}
     }
     let args = match Args::parse(std::env::args().skip(1)) {
@@ -48,6 +54,7 @@ fn run(args: &Args) -> std::io::Result<ExitCode> {
         daemons::start(args.daemons, file, args.keep_tty)?;
         println!("daemons: {}", args.daemons);
     }
+    session::keep(args)?;
     if let (Some(dir), Some(hz)) = (args.config.clone(), args.write_hz) {
         thread::spawn(move || config::rewrite_forever(&dir, hz));
     }
