@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::store::{PaneRow, StoreError};
+use host::store::PaneRow;
 use model::agent::Agent;
 use model::agent::probe::{Program, Verdict};
 use model::health::conversation;
@@ -64,14 +64,14 @@ impl Supervisor {
     /// Every pane that is not just coming or going, oldest first, with what to call it. A registry
     /// that cannot say so is no reason not to look.
     async fn panes_by_age(&self, report: &mut Report) -> Vec<(Arc<Pane>, Subject)> {
-        let rows: Vec<PaneRow> =
-            match self.registry.read(|change| Ok::<_, StoreError>(change.panes()?)).await {
-                Ok(rows) => rows,
-                Err(error) => {
-                    report.add([root::damaged(&error)]);
-                    Vec::new()
-                }
-            };
+        let read = self.registry.read(|change| change.panes());
+        let rows: Vec<PaneRow> = match read.await {
+            Ok(rows) => rows,
+            Err(error) => {
+                report.add([root::damaged(&error)]);
+                Vec::new()
+            }
+        };
         let age: BTreeMap<PaneId, u64> = rows.iter().map(|row| (row.id, row.seq)).collect();
         let mut panes = self.every_pane();
         panes.retain(|pane| !matches!(pane.life(), Life::Starting | Life::Gone(_)));

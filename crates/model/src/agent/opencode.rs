@@ -142,17 +142,16 @@ pub(super) fn agent() -> Agent {
             live: None,
             identify: None,
         },
-        traces: Traces {
-            outside: Some(Outside {
-                dir: UserDir {
-                    variable: None,
-                    under_variable: "",
-                    under_home: ".local/share/opencode",
-                },
-                stands_for: "data/opencode",
-            }),
-            own_login: Some("data/opencode/auth.json"),
-            ..Traces::default()
-        },
+        traces: traces(),
+    }
+}
+
+/// Its conversations are with its data, and not with its configuration.
+fn traces() -> Traces {
+    let dir = UserDir { variable: None, under_variable: "", under_home: ".local/share/opencode" };
+    Traces {
+        outside: Some(Outside { dir, stands_for: "data/opencode" }),
+        own_login: Some("data/opencode/auth.json"),
+        ..Traces::default()
     }
 }
