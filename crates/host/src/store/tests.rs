@@ -232,3 +232,22 @@ fn a_database_of_a_newer_release_is_refused_and_left_alone() {
     let entries = fs::read_dir(root.path()).unwrap().flatten();
     assert!(entries.into_iter().all(|e| !e.file_name().to_string_lossy().contains("damaged")));
 }
+
+#[test]
+fn damage_is_seen_while_somebody_writes_the_database() {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    let (_dir, root) = root();
+    open(&root).change(|change| change.add_session(&session(1, "web", false))).unwrap();
+    // Opened anew, everything is in one file, and the writer has read it.
+    let mut store = open(&root);
+    store.change(|change| change.sessions()).unwrap();
+    examine(&root).unwrap();
+
+    let mut file = fs::File::options().write(true).open(root.database()).unwrap();
+    file.seek(SeekFrom::Start(4096)).unwrap();
+    file.write_all(&[0xaa; 4096]).unwrap();
+
+    assert!(store.change(|change| change.sessions()).is_ok(), "the writer has its own pages");
+    let why = examine(&root).unwrap_err().to_string();
+    assert!(!why.is_empty(), "{why}");
+}

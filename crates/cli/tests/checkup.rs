@@ -1,0 +1,114 @@
+//! `ccmux doctor` over the real agents (R12, B1): a pane that is used as people use it is well, and
+//! what is exchanged between two real ones is noticed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "other tests need more of it")]
+mod real;
+
+use std::fs;
+
+use model::health::Kind;
+use real::{User, path};
+use serde_json::Value;
+use testkit::{Agent, DEADLINE, agents, process};
+
+/// What doctor says, and whether its exit code agrees.
+fn doctor(user: &User) -> Value {
+    let finished = user.home.ccmux(&["doctor", "--json"]).run();
+    let health: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(finished.status.success(), health["ok"] == true, "{finished:#?}");
+    health
+}
+
+#[track_caller]
+fn is_well(user: &User) -> Value {
+    let health = doctor(user);
+    assert_eq!(health["ok"], true, "{health:#}");
+    health
+}
+
+/// The evidence of every finding of this kind.
+fn evidence(health: &Value, kind: Kind) -> Vec<String> {
+    let findings = health["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|finding| finding["what"] == kind.as_str())
+        .map(|finding| finding["evidence"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Fresh, used, killed and restored: nothing of it is an error.
+fn is_well_all_its_life(agent: Agent) {
+    let user = User::new(agent);
+    user.new_pane("dev", &[], &[]);
+    user.wait_ready("dev");
+    is_well(&user);
+
+    user.ask("dev", "word-one");
+    let health = is_well(&user);
+    assert_eq!(health["checked"]["conversations"], 1, "{health:#}");
+    let installed = evidence(&health, Kind::Agent);
+    assert!(installed.iter().all(|found| !found.contains("unknown release")), "{installed:?}");
+
+    let pid = u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
+    process::kill_and_wait(&process::identity(pid).unwrap(), DEADLINE);
+    user.wait_state("dev", "exited");
+    is_well(&user);
+    user.home.ccmux(&["restore", "dev"]).ok();
+    user.wait_ready("dev");
+    is_well(&user);
+}
+
+#[test]
+fn heavy_claude_is_well_all_its_life() {
+    is_well_all_its_life(Agent::Claude);
+}
+
+#[test]
+fn heavy_codex_is_well_all_its_life() {
+    is_well_all_its_life(Agent::Codex);
+}
+
+#[test]
+fn heavy_gemini_is_well_all_its_life() {
+    is_well_all_its_life(Agent::Gemini);
+}
+
+#[test]
+fn heavy_opencode_is_well_all_its_life() {
+    is_well_all_its_life(Agent::Opencode);
+}
+
+#[test]
+fn heavy_states_of_two_claudes_that_changed_places_are_noticed() {
+    let user = User::new(Agent::Claude);
+    let files = ["one", "two"].map(|name| {
+        let pane = user.new_pane(name, &[], &[]);
+        user.wait_ready(name);
+        user.home.ccmux(&["stop", name]).ok();
+        path(&pane, "config_dir").join(".claude.json")
+    });
+    is_well(&user);
+
+    let aside = user.home.dir().join("aside");
+    fs::rename(&files[0], &aside).unwrap();
+    fs::rename(&files[1], &files[0]).unwrap();
+    fs::rename(&aside, &files[1]).unwrap();
+
+    let found = evidence(&doctor(&user), Kind::StateOfAnother);
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn heavy_both_releases_of_claude_honour_the_shared_login() {
+    for program in [agents::installed(Agent::Claude), agents::installed_old_claude()] {
+        let mut user = User::new(Agent::Claude);
+        let bin = program.parent().unwrap().display().to_string();
+        user.home.set_env("PATH", format!("{bin}:/usr/local/bin:/usr/bin:/bin"));
+
+        let found = evidence(&doctor(&user), Kind::Agent);
+
+        let uses = "it uses the login that panes share";
+        assert!(found.iter().any(|found| found.contains(uses)), "{}: {found:?}", program.display());
+    }
+}
