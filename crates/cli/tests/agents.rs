@@ -103,7 +103,6 @@ fn twenty_at_once(agent: Agent) {
         assert!(!mentions(&word((n + 1) % 20)), "{} has another's", name(n));
     }
     assert_eq!(users_own(&user), before, "nothing in the user's home");
-    println!("20 of 20 {} at once, each with its own", agent.name());
 }
 
 #[test]

@@ -9,9 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use real::{LONG, User, json, path};
+use real::{LONG, User, path};
 use serde_json::Value;
 use testkit::stub::Answer;
+use testkit::tree::Entry;
 use testkit::{Agent, DEADLINE, agents, process, tree, wait_until};
 
 /// How many at once.
@@ -57,13 +58,12 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     let is_written = |text: &str| {
         let projects = path(&pane, "config_dir").join("projects");
         wait_until(&format!("{text} is in the transcript"), DEADLINE, || {
-            tree(&projects).values().any(|entry| match entry {
-                testkit::tree::Entry::File(_, _, said) => {
-                    // The question, and the answer that repeats it.
-                    String::from_utf8_lossy(said).matches(text).count() > 1
-                }
-                _ => false,
-            })
+            // The question, and the answer that repeats it.
+            let repeats = |entry: &Entry| {
+                matches!(entry, Entry::File(_, _, said)
+                if String::from_utf8_lossy(said).matches(text).count() > 1)
+            };
+            tree(&projects).values().any(repeats)
         });
     };
     let pid = || u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
@@ -355,6 +355,11 @@ fn heavy_one_login_serves_twenty_panes_that_refresh_it_at_once() {
         .filter(|path| path.file_name().is_some_and(|name| name == ".credentials.json"))
         .collect();
     assert!(copies.is_empty(), "copies of the login: {copies:?}");
+}
+
+fn json(file: &Path) -> Value {
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 fn token(credentials: &Value) -> String {

@@ -144,7 +144,7 @@ impl Supervisor {
         let starting = starting.map_err(not_written)?;
         let synced = run_blocking(move || files.sync());
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
-        let keeper = keeper.map_err(not_started)?;
+        let keeper = keeper.map_err(|why| not_started(&why))?;
         let told = match synced {
             Ok(()) => {
                 point("new.started").await;
@@ -396,7 +396,7 @@ pub(crate) fn not_written(error: FileError) -> ErrorBody {
     if error.is_full() { body.hint("make room on the disk") } else { body }
 }
 
-pub(crate) fn not_started(why: String) -> ErrorBody {
+pub(crate) fn not_started(why: &str) -> ErrorBody {
     ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {why}"))
         .hint("check that the program exists and is on the PATH of the pane")
 }

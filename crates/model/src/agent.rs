@@ -175,6 +175,9 @@ pub struct Store {
     pub probe: Probe,
 }
 
+/// From the name and the beginning of a transcript to the conversation.
+pub type Identify = fn(&str, &[u8]) -> Option<ConversationId>;
+
 /// How an agent names and keeps conversations.
 #[derive(Clone, Debug, Default)]
 pub struct Conversations {
@@ -191,7 +194,7 @@ pub struct Conversations {
     /// The file that a running process keeps about itself, with the id in `sessionId`.
     pub live: Option<Live>,
     /// The id that a transcript is of, from its name and its beginning.
-    pub identify: Option<fn(&str, &[u8]) -> Option<ConversationId>>,
+    pub identify: Option<Identify>,
 }
 
 /// An SQLite database with an agent's conversations.

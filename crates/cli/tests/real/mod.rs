@@ -123,11 +123,6 @@ pub(crate) fn path(pane: &Value, field: &str) -> PathBuf {
     pane[field].as_str().expect("a path").into()
 }
 
-pub(crate) fn json(file: &Path) -> Value {
-    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-}
-
 fn regex_of(text: &str) -> String {
     text.replace('+', "\\+")
 }

@@ -102,7 +102,9 @@ impl Supervisor {
                 return Err(ErrorBody::new(ErrorCode::Conflict, message)
                     .hint(format!("go there with `ccmux attach {}`", row.name)));
             }
-            _ => timeout(SETTLED, pane.ended()).await.ok().flatten(),
+            Life::Starting | Life::Live(_) | Life::Orphaned | Life::Ended(_) => {
+                timeout(SETTLED, pane.ended()).await.ok().flatten()
+            }
         };
         let config = self.config().await?;
         let launch = pane.launch().ok_or_else(|| {
@@ -175,7 +177,7 @@ impl Supervisor {
             this.start_keeper(&dir)
         });
         let keeper = match starting.await {
-            Ok(starting) => starting.ready().await.map_err(not_started),
+            Ok(starting) => starting.ready().await.map_err(|why| not_started(&why)),
             Err(error) => Err(not_written(error)),
         };
         let keeper = match keeper {

@@ -250,7 +250,7 @@ fn servers_of(project: &Value) -> Option<Value> {
     let is_empty = |value: &Value| match value {
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
-        _ => true,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     };
     let servers: Map<String, Value> = PROJECT_SERVERS
         .into_iter()
@@ -348,10 +348,9 @@ fn verdict(code: Option<i32>, said: &[u8]) -> Verdict {
 fn liveness(bytes: &[u8]) -> Option<Liveness> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let text = |key: &str| value.get(key)?.as_str().map(str::to_owned);
-    let started = value.get("procStart").and_then(|start| match start {
-        Value::String(text) => text.parse().ok(),
-        number => number.as_u64(),
-    });
+    let started = value
+        .get("procStart")
+        .and_then(|start| start.as_str().map_or_else(|| start.as_u64(), |text| text.parse().ok()));
     Some(Liveness {
         pid: u32::try_from(value.get("pid")?.as_u64()?).ok()?,
         started,

@@ -135,7 +135,7 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
         // The rules for such a text are JSON's, as far as a path can use them.
         let header = format!("[projects.{}]", Value::String(path.clone()));
         if !text.contains(&header) {
-            text.push_str(&format!("\n{header}\ntrust_level = \"trusted\"\n"));
+            text.push_str(&["\n", &header, "\ntrust_level = \"trusted\"\n"].concat());
         }
     }
     vec![Seed { at: CONFIG.to_owned(), bytes: text.into_bytes() }]
