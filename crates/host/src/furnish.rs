@@ -97,6 +97,20 @@ pub fn make_new(dir: &Path) -> Result<(), FileError> {
 ///
 /// [`FileError`] that says what is wrong with it.
 pub fn check(dir: &Path) -> Result<(), FileError> {
+    let mode = check_ours(dir)?.mode();
+    if mode & 0o077 != 0 {
+        let why = format!("others may enter it (mode {:04o})", mode & 0o7777);
+        return Err(FileError::when("use", dir)(io::Error::other(why)));
+    }
+    Ok(())
+}
+
+/// Whether a directory is a real one and ours, whoever may enter it; what the system says of it.
+///
+/// # Errors
+///
+/// [`FileError`] that says what is wrong with it.
+pub fn check_ours(dir: &Path) -> Result<fs::Metadata, FileError> {
     let found = fs::symlink_metadata(dir).map_err(FileError::when("look at", dir))?;
     let refuse = |why: String| Err(FileError::when("use", dir)(io::Error::other(why)));
     if found.file_type().is_symlink() {
@@ -108,10 +122,7 @@ pub fn check(dir: &Path) -> Result<(), FileError> {
     if found.uid() != geteuid().as_raw() {
         return refuse(format!("it belongs to user {}", found.uid()));
     }
-    if found.mode() & 0o077 != 0 {
-        return refuse(format!("others may enter it (mode {:04o})", found.mode() & 0o7777));
-    }
-    Ok(())
+    Ok(found)
 }
 
 /// Puts into a directory what is missing of what was planned.

@@ -16,10 +16,12 @@ pub mod log;
 pub mod process;
 pub mod program;
 pub mod record;
+pub mod remove;
 pub mod repository;
 pub mod root;
 pub mod socket;
 pub mod store;
 pub mod transcript;
+pub mod usage;
 
 pub use root::StateRoot;

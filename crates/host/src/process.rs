@@ -9,6 +9,9 @@ use crate::household::Household;
 use model::{PaneId, ProcessIdentity};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+/// The variable by which every process of a pane is known.
+const PANE_MARK: &[u8] = b"CCMUX_PANE_ID=";
+
 /// What `/proc` says of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -158,13 +161,9 @@ pub fn signal_all(processes: &[Stat], signal: Signal) {
 /// we were started from within the pane: our children are the keepers of other panes.
 #[must_use]
 pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<Stat> {
-    let mark = format!("CCMUX_PANE_ID={pane}");
     let us = std::process::id();
     let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us).collect();
-    let carries_mark = |pid: u32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|&b| b == 0).any(|var| var == mark.as_bytes()))
-    };
+    let carries_mark = |pid: u32| marks_of(pid).contains(&pane);
     let mut found: Vec<Stat> = all
         .iter()
         .filter(|p| !p.zombie && (Some(p.session) == head || carries_mark(p.pid)))
@@ -174,6 +173,21 @@ pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<St
     let roots = found.iter().map(|p| p.pid).collect();
     found.extend(below(&all, roots, household).found);
     found
+}
+
+/// The panes whose id some process carries in its environment.
+#[must_use]
+pub fn marked_panes() -> HashSet<PaneId> {
+    let living = all().into_iter().filter(|process| !process.zombie);
+    living.flat_map(|process| marks_of(process.pid)).collect()
+}
+
+/// The panes whose ids this process carries in its environment: one, if nobody tampered with it.
+fn marks_of(pid: u32) -> Vec<PaneId> {
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let variables = environ.split(|&byte| byte == 0);
+    let marks = variables.filter_map(|variable| variable.strip_prefix(PANE_MARK));
+    marks.filter_map(|mark| std::str::from_utf8(mark).ok()?.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -218,5 +232,27 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(sleep.is_some(), "{found:?}");
+    }
+
+    #[test]
+    fn a_process_is_known_by_every_pane_that_its_environment_names() {
+        let pane = PaneId::from_random([7; 16]);
+        let mut child = Command::new("sh")
+            .args(["-c", "echo; exec sleep 1000"])
+            .env("CCMUX_PANE_ID", pane.to_string())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+
+        let marked = marked_panes();
+        let found = of_pane(pane, None, &Household::nobody());
+
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(marked.contains(&pane));
+        assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [child.id()]);
+        assert!(!marked_panes().contains(&pane));
     }
 }

@@ -17,6 +17,7 @@ pub mod key;
 pub mod launch;
 pub mod lifecycle;
 pub mod name;
+pub mod orphan;
 pub mod process;
 pub mod resolve;
 pub mod session;
