@@ -64,6 +64,10 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// End panes and retire their directories
     Close(CloseArgs),
+    /// End every pane of sessions and delete everything of them
+    Purge(PurgeArgs),
+    /// Delete what has been in the trash for long enough, and retire what belongs to no pane
+    Gc(GcArgs),
     /// Print what has happened
     Events(EventsArgs),
     /// Check that everything is as it should be, and say what to do where it is not
@@ -261,6 +265,36 @@ pub(crate) struct CloseArgs {
     pub(crate) grace: Duration,
 }
 
+/// Arguments of `purge`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::PURGE)]
+pub(crate) struct PurgeArgs {
+    /// Sessions: name, id or unique beginning of an id
+    #[arg(required = true, value_name = "SESSION")]
+    pub(crate) ids: Vec<String>,
+
+    /// Kill what has not left by itself after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    pub(crate) grace: Duration,
+
+    /// Do not ask; without a terminal, and with --json, nobody can be asked
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// Arguments of `gc`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::GC)]
+pub(crate) struct GcArgs {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Delete everything that is in the trash, however long it has been there
+    #[arg(long)]
+    pub(crate) empty_trash: bool,
+}
+
 /// Arguments of `events`.
 #[derive(Debug, Args)]
 #[command(after_help = examples::EVENTS)]
@@ -419,6 +453,8 @@ mod tests {
             (&["close"], ErrorKind::MissingRequiredArgument),
             (&["close", "a", "--grace", "-1"], ErrorKind::UnknownArgument),
             (&["close", "a", "--grace=-1"], ErrorKind::ValueValidation),
+            (&["purge"], ErrorKind::MissingRequiredArgument),
+            (&["gc", "trash"], ErrorKind::UnknownArgument),
             (&["send", "a", "--key", "hyper-x"], ErrorKind::ValueValidation),
             (&["read", "a", "--screen", "--log"], ErrorKind::ArgumentConflict),
             (&["read", "a", "--from", "7"], ErrorKind::MissingRequiredArgument),

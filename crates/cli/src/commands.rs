@@ -8,9 +8,11 @@ mod config;
 mod daemon;
 mod doctor;
 mod events;
+mod gc;
 mod ls;
 mod man;
 mod new;
+mod purge;
 mod read;
 mod rename;
 mod restore;
@@ -60,6 +62,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Stop(args) => stop::run(context, args),
         Command::Restore(args) => restore::run(context, args),
         Command::Close(args) => close::run(context, args),
+        Command::Purge(args) => purge::run(context, args),
+        Command::Gc(args) => gc::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),

@@ -276,14 +276,17 @@ fn is_timeout(why: &io::Error) -> bool {
 /// How long to wait for the answer; none waits for ever.
 fn patience(request: &Request) -> Option<Duration> {
     let allowed = match request {
-        Request::Stop { grace_ms, .. } | Request::Close { grace_ms, .. } => *grace_ms,
+        Request::Stop { grace_ms, .. }
+        | Request::Close { grace_ms, .. }
+        | Request::Purge { grace_ms, .. } => *grace_ms,
         Request::Send { timeout_ms, .. } => *timeout_ms,
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
         // Every pane of a session, which may be a hundred.
         Request::Restore { .. } => 120_000,
         // Every agent that is installed may be asked something, and may not answer.
         Request::Doctor { .. } => 120_000,
-        Request::Events { follow: true, .. } => return None,
+        // As long as it takes to walk through and delete trees of any size.
+        Request::Events { follow: true, .. } | Request::Gc { .. } => return None,
         Request::New(_)
         | Request::List
         | Request::Show { .. }

@@ -112,6 +112,23 @@ impl Output {
         complain(&if self.json { error_json(body) } else { error_text(body) });
     }
 
+    /// Asks whoever sits at the terminal; none if nobody does. Only a yes is a yes.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] if the answer cannot be read.
+    pub(crate) fn confirm(&self, question: &str) -> Result<Option<bool>, Failure> {
+        let stdin = io::stdin();
+        if self.json || !stdin.is_terminal() || !io::stderr().is_terminal() {
+            return Ok(None);
+        }
+        complain(&format!("{question} [y/N] "));
+        let mut answer = String::new();
+        let read = stdin.read_line(&mut answer);
+        read.map_err(|error| Failure::io("read the answer", &error))?;
+        Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
+    }
+
     /// Shows `what` while the returned value lives, if it lives long and somebody watches.
     pub(crate) fn progress(&self, what: impl Into<String>) -> Progress {
         if !self.progress {

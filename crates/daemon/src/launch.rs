@@ -33,7 +33,7 @@ use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use crate::retire::Keep;
 use crate::spawn::{self, Starting};
 use crate::supervisor::{Supervisor, point, run_blocking};
-use crate::trash;
+use crate::trash::{self, Since};
 
 /// The session record in a session's directory.
 pub(crate) const SESSION_RECORD: &str = ".session";
@@ -249,7 +249,7 @@ impl Supervisor {
     pub(crate) async fn retire_session(&self, session: SessionId) {
         let (dir, trash) = (self.root.session(session), self.root.trash());
         run_blocking(move || {
-            if let Err(error) = trash::retire(&dir, &trash, "session", session) {
+            if let Err(error) = trash::retire(&dir, &trash, "session", session, Since::Now) {
                 warn!(%error, "the directory of a session that is gone stays");
             }
         })

@@ -42,6 +42,7 @@ mod spawn;
 mod start;
 mod supervise;
 mod supervisor;
+mod sweep;
 mod trash;
 
 pub use host::descriptors::close_inherited;

@@ -188,7 +188,7 @@ async fn live(
         Ok(()) => {
             point("recover.done").await;
             supervisor.recovered.send_replace(true);
-            supervisor.tasks.spawn(Arc::clone(supervisor).sweep_trash());
+            supervisor.tasks.spawn(Arc::clone(supervisor).keep_tidy());
         }
         Err(error) => {
             error!(%error, "recovery failed");

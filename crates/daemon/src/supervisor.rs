@@ -1,6 +1,6 @@
 //! What every part of the daemon shares.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +40,10 @@ pub(crate) struct Supervisor {
     pub(crate) stopping: CancellationToken,
     /// Everything that was asked for is answered; what only watches may end.
     pub(crate) ending: CancellationToken,
+    /// Held by whoever moves or deletes what nobody needs: one at a time.
+    pub(crate) tidying: tokio::sync::Mutex<()>,
+    /// What could not be moved or deleted, and was told of.
+    pub(crate) complained: Mutex<HashSet<PathBuf>>,
     /// Recovery is complete.
     pub(crate) recovered: watch::Sender<bool>,
     panes: Mutex<HashMap<PaneId, Arc<Pane>>>,
@@ -69,6 +73,8 @@ impl Supervisor {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
+            tidying: tokio::sync::Mutex::default(),
+            complained: Mutex::default(),
             recovered: watch::channel(false).0,
             panes: Mutex::default(),
             problems: Mutex::default(),

@@ -27,13 +27,11 @@ pub fn tree(path: &Path) -> Result<(), FileError> {
         let why = format!("something is mounted at `{}`", mount.display());
         return Err(fail()(io::Error::other(why)));
     }
-    let removed = fs::remove_dir_all(path).or_else(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            make_removable(path);
-            fs::remove_dir_all(path)
-        }
-        _ => Err(error),
-    });
+    let mut removed = fs::remove_dir_all(path);
+    if matches!(&removed, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+        make_removable(path);
+        removed = fs::remove_dir_all(path);
+    }
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail()(error)),
         _ => Ok(()),

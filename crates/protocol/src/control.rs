@@ -66,6 +66,22 @@ pub enum Request {
         /// Name, id or unique beginning of an id.
         target: String,
     },
+    /// End every pane of a session and delete everything of it: [`Response::Done`] when it is out
+    /// of the registry and its directories are on their way out of the trash.
+    Purge {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// How long the processes may take to leave by themselves.
+        grace_ms: u64,
+    },
+    /// Look for directories that nobody needs, and deal with them: [`Response::Gc`].
+    Gc {
+        /// Only say what would be done.
+        dry_run: bool,
+        /// Delete everything that is in the trash, however long it has been there.
+        #[serde(default)]
+        empty_trash: bool,
+    },
     /// Type into a pane: [`Response::Done`] when the terminal took all of it.
     Send {
         /// Name, id or unique beginning of an id.
@@ -194,6 +210,8 @@ pub enum Response {
     },
     /// How everything is.
     Health(Health),
+    /// What lies around, and what became of it.
+    Gc(Collected),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.
@@ -339,6 +357,59 @@ pub struct Text {
     pub next: u64,
     /// More is there already.
     pub more: bool,
+}
+
+/// `gc`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    /// Everything that belongs to no pane: first what is in the trash.
+    pub items: Vec<GcItem>,
+    /// When the next of what is kept in the trash will be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_due: Option<Timestamp>,
+}
+
+/// Something that belongs to no pane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcItem {
+    /// Where it is, or was.
+    pub path: String,
+    /// What it is.
+    pub kind: GcKind,
+    /// Why that becomes of it, for people.
+    pub why: String,
+    /// What it takes on disk.
+    pub bytes: u64,
+    /// What becomes of it; after a dry run, what would.
+    pub action: GcAction,
+}
+
+/// What something is that belongs to no pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GcKind {
+    /// A retired directory.
+    Trash,
+    /// A directory of a pane that is gone.
+    Orphan,
+    /// Nothing that ccmux has made.
+    Unknown,
+    /// A directory that was to stay when its pane was closed.
+    Kept,
+}
+
+/// What becomes of something that belongs to no pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GcAction {
+    /// It is deleted.
+    Delete,
+    /// It is moved to the trash.
+    Trash,
+    /// It stays.
+    Keep,
+    /// It should have gone and is still there.
+    Failed,
 }
 
 /// `daemon status`.

@@ -84,6 +84,23 @@ Examples:
   ccmux close dev1
   ccmux close web/dev1 web/dev2 --grace 1";
 
+pub(super) const PURGE: &str = "\
+The processes end as with `ccmux stop`. Then the session's directory and every directory of its
+panes are deleted, those that `cleanup_on_close = false` keeps included: nothing can be got back.
+
+Examples:
+  ccmux purge web
+  ccmux purge web api --yes --json";
+
+pub(super) const GC: &str = "\
+The daemon does the same by itself, as often as `cleanup.every` in ccmux.toml says. What belongs to
+a pane, is younger than `cleanup.orphan_age`, or was not made by ccmux is never touched.
+
+Examples:
+  ccmux gc --dry-run
+  ccmux gc --dry-run --json | jq '[.items[].bytes] | add'
+  ccmux gc --empty-trash";
+
 pub(super) const EVENTS: &str = "\
 Examples:
   ccmux events

@@ -36,6 +36,7 @@ impl Shown {
             | Response::Text(_)
             | Response::Waited { .. }
             | Response::Health(_)
+            | Response::Gc(_)
             | Response::Status(_)
             | Response::Done) => Err(unexpected(&other)),
         }

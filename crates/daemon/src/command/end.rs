@@ -58,7 +58,11 @@ impl Supervisor {
     }
 
     /// Stops several panes at once; the first that cannot be stopped is the error.
-    async fn stop_all(self: &Arc<Self>, rows: &[PaneRow], grace_ms: u64) -> Result<(), ErrorBody> {
+    pub(super) async fn stop_all(
+        self: &Arc<Self>,
+        rows: &[PaneRow],
+        grace_ms: u64,
+    ) -> Result<(), ErrorBody> {
         let grace = Duration::from_millis(grace_ms).min(GRACE_MAX);
         let stops: Vec<_> = rows
             .iter()

@@ -6,7 +6,9 @@
 mod doctor;
 mod end;
 mod events;
+mod gc;
 mod look;
+mod purge;
 mod read;
 mod rename;
 pub(crate) mod resolution;
@@ -66,6 +68,8 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Stop { .. }
         | Request::Close { .. }
         | Request::Restore { .. }
+        | Request::Purge { .. }
+        | Request::Gc { dry_run: false, .. }
         | Request::Send { .. }
         | Request::DaemonStop => true,
         Request::List
@@ -75,6 +79,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Wait { .. }
         | Request::Events { .. }
         | Request::Doctor { .. }
+        | Request::Gc { dry_run: true, .. }
         | Request::DaemonStatus => false,
     }
 }
@@ -95,6 +100,8 @@ impl Supervisor {
             Request::Stop { target, grace_ms } => self.stop(&target, grace_ms).await,
             Request::Close { target, grace_ms } => Box::pin(self.close(&target, grace_ms)).await,
             Request::Restore { target } => Box::pin(self.restore(&target)).await,
+            Request::Purge { target, grace_ms } => Box::pin(self.purge(&target, grace_ms)).await,
+            Request::Gc { dry_run, empty_trash } => Box::pin(self.gc(dry_run, empty_trash)).await,
             Request::Send { target, typing, timeout_ms } => {
                 self.send(&target, typing, timeout_ms).await
             }

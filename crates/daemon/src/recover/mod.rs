@@ -98,7 +98,7 @@ impl Supervisor {
             let moved = judged.into_iter().filter(|(pane, decision)| {
                 let Some(keep) = what_to_keep(pane, *decision) else { return true };
                 match retire::retire(&root, &pane.dir, pane.id, keep) {
-                    Ok(still_there) => left.extend(still_there),
+                    Ok(retired) => left.extend(retired.left),
                     Err(error) => {
                         failed.push(error.to_string());
                         return false;

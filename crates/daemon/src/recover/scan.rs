@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use host::StateRoot;
@@ -69,16 +70,17 @@ impl Scan {
     /// The entries of a directory that are ids; others are not ours. Sorted, so that the result
     /// does not depend on the file system.
     fn ids_in<T: std::str::FromStr + Ord>(&mut self, dir: &Path) -> BTreeSet<T> {
-        let entries = match fs::read_dir(dir) {
+        let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = match entries {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return BTreeSet::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeSet::new(),
             Err(error) => {
                 self.problems.push(format!("cannot read `{}`: {error}", dir.display()));
                 return BTreeSet::new();
             }
         };
         entries
-            .flatten()
+            .into_iter()
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .collect()
