@@ -45,9 +45,10 @@ bench-quick: build
 	@mkdir -p bench-results
 	target/release/bench --ccmux $(BIN) --quick --json bench-results/quick.json
 
-soak: ## The long suites: a thousand daemons killed
+soak: ## The long suites: a thousand daemons killed, and five hundred while directories change
 	scripts/install-test-tools
-	CCMUX_SOAK_KILLS=1000 scripts/run-tests --no-capture -E 'binary(survival)'
+	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 \
+		scripts/run-tests --no-capture -E 'binary(survival) or binary(interruptions)'
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

@@ -413,10 +413,11 @@ fn a_trash_that_takes_nothing_loses_nothing_and_is_told_of_once() {
     configure(&home, EAGER);
     let pane = home.start_pane("work", &["sh"]);
     let dirs = apart(&home, &pane.id);
-    let Some(read_only) = Mount::read_only(&home.state_root().join("trash")) else {
-        println!("skipped: mounting is not allowed here");
-        return;
-    };
+    let trash = home.state_root().join("trash");
+    let read_only = Mount::read_only(&trash);
+    if read_only.is_none() {
+        fs::set_permissions(&trash, fs::Permissions::from_mode(0o500)).unwrap();
+    }
 
     let orphan = plant(&home, "tmp", &new_id());
     let refused = home.ccmux(&["close", "work"]).fails_with(1);
@@ -437,6 +438,7 @@ fn a_trash_that_takes_nothing_loses_nothing_and_is_told_of_once() {
     let about_it = told.iter().filter(|event| event["path"] == orphan.to_str().unwrap());
     assert_eq!(about_it.count(), 1, "{told:?}");
     drop(read_only);
+    fs::set_permissions(&trash, fs::Permissions::from_mode(0o700)).unwrap();
     wait_until("the orphan is moved", DEADLINE, || !orphan.exists());
     home.ccmux(&["close", "work"]).ok();
     assert_eq!(in_trash(&home, &pane.id).len(), dirs.len() + 1);
