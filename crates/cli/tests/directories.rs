@@ -135,7 +135,7 @@ fn closing_a_pane_moves_all_of_its_directories_to_the_trash() {
 
     home.ccmux(&["close", "work"]).ok();
 
-    assert_eq!(apart(&home, &pane.id), [PathBuf::new(); 0]);
+    assert!(apart(&home, &pane.id).is_empty());
     assert!(!pane.dir.exists());
     let trash = in_trash(&home, &pane.id);
     assert!(trash["pane"].join("pane.json").is_file());
@@ -379,7 +379,7 @@ fn a_link_in_place_of_a_directory_does_not_keep_a_pane_from_being_closed() {
 
     assert!(config.is_symlink() && precious.join("work").is_file());
     assert!(!pane.dir.exists());
-    assert_eq!(apart(&home, &pane.id), [config.clone()], "the others are gone");
+    assert_eq!(apart(&home, &pane.id), std::slice::from_ref(&config), "the others are gone");
     let told = events(&home, "cleanup_failed");
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0]["path"], config.to_str().unwrap());
@@ -400,7 +400,7 @@ fn a_directory_of_another_user_does_not_keep_a_pane_from_being_closed() {
 
     home.ccmux(&["close", "work"]).ok();
 
-    assert_eq!(apart(&home, &pane.id), [config.clone()]);
+    assert_eq!(apart(&home, &pane.id), std::slice::from_ref(&config));
     let told = events(&home, "cleanup_failed");
     assert_eq!(told[0]["why"], "it belongs to user 12345", "{told:?}");
     configure(&home, WHEN_ASKED);
@@ -508,7 +508,7 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
     assert!(text.starts_with("ACTION"), "{text}");
     assert!(text.contains("would delete 300 KiB") && text.contains("would move"), "{text}");
     assert!(text.contains("the next is deleted after 20"), "{text}");
-    for (_, item) in &collected {
+    for item in collected.values() {
         let keys: Vec<&str> = item.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys.len(), 5, "{keys:?}");
     }
@@ -544,29 +544,39 @@ fn the_trash_is_emptied_of_what_is_due_and_of_everything_on_request() {
 #[test]
 fn a_closed_pane_can_be_got_back_from_the_trash() {
     let home = Home::new(CCMUX);
-    let new = ["new", "-d", "--json", "--session", "team", "-n", "work", "--", "sh"];
-    let made = home.ccmux(&new).json();
-    let pane = Pane::from_json(&made["pane"]);
-    let dirs = apart(&home, &pane.id);
-    leave_a_note_in_each(&dirs);
-    home.ccmux(&["send", "work", "echo remember-$((1+1))", "--enter"]).ok();
-    home.ccmux(&["wait", "work", "--for", "text=remember-2", "--timeout", "20"]).ok();
-    home.ccmux(&["close", "work"]).ok();
+    // In a session that stays, and in one that went with it.
+    for options in [&["--session", "team"][..], &[]] {
+        let new = ["new", "-d", "--json", "-n", "work"].iter().chain(options).chain(&["--", "sh"]);
+        let made = home.ccmux(&new.copied().collect::<Vec<_>>()).json();
+        let pane = Pane::from_json(&made["pane"]);
+        let dirs = apart(&home, &pane.id);
+        leave_a_note_in_each(&dirs);
+        let target = pane.id.as_str();
+        home.ccmux(&["send", target, "echo remember-$((1+1))", "--enter"]).ok();
+        home.ccmux(&["wait", target, "--for", "text=remember-2", "--timeout", "20"]).ok();
+        home.ccmux(&["close", target]).ok();
 
-    home.ccmux(&["daemon", "stop"]).ok();
-    for (kind, path) in in_trash(&home, &pane.id) {
-        let place = match kind.as_str() {
-            "pane" => pane.dir.clone(),
-            holder => home.state_root().join(holder).join(format!("pane-{}", pane.id)),
-        };
-        fs::rename(path, place).unwrap();
+        home.ccmux(&["daemon", "stop"]).ok();
+        let session = made["session"]["id"].as_str().unwrap();
+        for path in in_trash(&home, session).into_values() {
+            fs::rename(path, home.state_root().join("sessions").join(session)).unwrap();
+        }
+        for (kind, path) in in_trash(&home, target) {
+            let place = match kind.as_str() {
+                "pane" => pane.dir.clone(),
+                holder => home.state_root().join(holder).join(format!("pane-{target}")),
+            };
+            fs::rename(path, place).unwrap();
+        }
+
+        let shown = home.ccmux(&["show", target, "--json"]).json();
+        assert_eq!(shown["pane"]["state"], "exited", "{shown}");
+        assert_eq!(shown["session"], made["session"]);
+        assert!(home.ccmux(&["read", target, "--log"]).ok().contains("remember-2"));
+        home.ccmux(&["restore", target]).ok();
+        assert_eq!(home.show(target)["state"], "running");
+        assert!(dirs.iter().all(|dir| dir.join("note").is_file()));
     }
-
-    assert_eq!(home.show("team/work")["state"], "exited");
-    assert!(home.ccmux(&["read", "work", "--log"]).ok().contains("remember-2"));
-    home.ccmux(&["restore", "work"]).ok();
-    assert_eq!(home.show("work")["id"], pane.id.as_str());
-    assert!(dirs.iter().all(|dir| dir.join("note").is_file()));
 }
 
 /// A session of two panes with all their directories.
