@@ -36,6 +36,7 @@ fn talks_stops_and_goes_on(agent: Agent) {
     assert!(seen.conversation().is_none_or(|said| said == id), "{seen} is not {id}");
     assert_eq!(user.show("dev")["conversation"], id.as_str());
     // And after the whole machine went.
+    user.wait_written("dev", "word-two");
     user.home.kill_everything();
     user.home.start_daemon();
     user.wait_state("dev", "lost");

@@ -50,6 +50,7 @@ fn is_well_all_its_life(agent: Agent) {
     let installed = evidence(&health, Kind::Agent);
     assert!(installed.iter().all(|found| !found.contains("unknown release")), "{installed:?}");
 
+    user.wait_written("dev", "word-one");
     let pid = u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
     process::kill_and_wait(&process::identity(pid).unwrap(), DEADLINE);
     user.wait_state("dev", "exited");

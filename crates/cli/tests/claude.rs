@@ -12,7 +12,6 @@ use std::thread;
 use real::{LONG, User, path};
 use serde_json::Value;
 use testkit::stub::Answer;
-use testkit::tree::Entry;
 use testkit::{Agent, DEADLINE, agents, process, tree, wait_until};
 
 /// How many at once.
@@ -54,18 +53,6 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
         assert_eq!(ids(&seen), id, "{text}: another conversation");
         assert!(earlier.iter().all(|word| said.iter().any(|text| text.contains(word))), "{said:?}");
     };
-    // What claude has shown and not yet written down goes with a claude that is killed.
-    let is_written = |text: &str| {
-        let projects = path(&pane, "config_dir").join("projects");
-        wait_until(&format!("{text} is in the transcript"), DEADLINE, || {
-            // The question, and the answer that repeats it.
-            let repeats = |entry: &Entry| {
-                matches!(entry, Entry::File(_, _, said)
-                if String::from_utf8_lossy(said).matches(text).count() > 1)
-            };
-            tree(&projects).values().any(repeats)
-        });
-    };
     let pid = || u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
 
     user.home.ccmux(&["stop", "dev"]).ok();
@@ -76,13 +63,13 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     user.home.start_daemon();
     goes_on("word-three", &["word-one", "word-two"]);
 
-    is_written("word-three");
+    user.wait_written("dev", "word-three");
     process::kill_and_wait(&process::identity(pid()).unwrap(), DEADLINE);
     user.wait_state("dev", "exited");
     user.home.ccmux(&["restore", "dev"]).ok();
     goes_on("word-four", &["word-one", "word-three"]);
 
-    is_written("word-four");
+    user.wait_written("dev", "word-four");
     // As after a reboot: daemon, keeper and agent are gone.
     user.home.kill_everything();
     user.home.start_daemon();

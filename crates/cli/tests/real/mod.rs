@@ -95,6 +95,14 @@ impl User {
         seen
     }
 
+    /// Waits until an agent has written down the answer to `text`. It shows it a moment before, and
+    /// what it has not written yet goes with an agent that is killed.
+    pub(crate) fn wait_written(&self, name: &str, text: &str) {
+        let dir = path(&self.show(name), "config_dir");
+        let what = format!("{name} has written down the answer to {text}");
+        wait_until(&what, LONG, || contains_answer(&dir, text));
+    }
+
     pub(crate) fn show(&self, name: &str) -> Value {
         self.home.ccmux(&["show", name, "--json"]).json()["pane"].clone()
     }
@@ -117,6 +125,24 @@ fn without_switches(config: &Path) {
     let kept = text.lines().filter(|line| !line.contains("daemon_auto_start"));
     let kept = kept.map(|line| format!("{line}\n")).collect::<String>();
     std::fs::write(config, kept).expect("it can be written");
+}
+
+/// Whether a file below `dir` has the answer to `text`. Files may come and go meanwhile.
+fn contains_answer(dir: &Path, text: &str) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => contains_answer(&entry.path(), text),
+        Ok(kind) if kind.is_file() => {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            let said = String::from_utf8_lossy(&bytes);
+            let mut answers = said.match_indices("stub answer ");
+            answers.any(|(at, _)| {
+                let answer: String = said[at..].chars().take(20 + text.len()).collect();
+                answer.contains(text)
+            })
+        }
+        _ => false,
+    })
 }
 
 pub(crate) fn path(pane: &Value, field: &str) -> PathBuf {
