@@ -80,3 +80,22 @@ fn nobody_below_knows_what_is_above() {
         }
     }
 }
+
+/// What is known of an agent is in one file of its own.
+#[test]
+fn agents_are_named_where_they_are_described_and_nowhere_else() {
+    let names = ["\"claude\"", "\"codex\"", "\"gemini\"", "\"opencode\""];
+    let variables = ["\"CLAUDE_", "\"CODEX_", "\"GEMINI_", "\"ANTHROPIC_", "\"OPENAI_"];
+    for (file, text) in sources() {
+        if file.starts_with("model/src/agent") || file.contains("tests") {
+            continue;
+        }
+        let text = text.split("\n#[cfg(test)]").next().unwrap();
+        for word in names.iter().chain(&variables) {
+            let used = text
+                .lines()
+                .any(|line| !line.trim_start().starts_with("//") && line.contains(*word));
+            assert!(!used, "{file} knows {word}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use std::thread;
 use real::{LONG, User, path};
 use serde_json::Value;
 use testkit::stub::Answer;
-use testkit::{Agent, DEADLINE, agents, process, tree, wait_until};
+use testkit::{Agent, DEADLINE, agents, process, put, tree, wait_until};
 
 /// How many at once.
 const NUMBERS: [usize; 3] = [2, 7, 20];
@@ -351,9 +351,4 @@ fn json(file: &Path) -> Value {
 
 fn token(credentials: &Value) -> String {
     credentials["claudeAiOauth"]["accessToken"].as_str().unwrap().to_owned()
-}
-
-#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
-fn put(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
 }

@@ -11,7 +11,7 @@ use std::thread;
 
 use model::Size;
 use serde_json::Value;
-use testkit::{DEADLINE, Home, Hooks, Mount, Pane, process, tree, wait_until};
+use testkit::{DEADLINE, Home, Hooks, Mount, Pane, process, put, tree, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -20,12 +20,6 @@ const EAGER: &str = "[cleanup]\norphan_age = \"0s\"\nevery = \"1s\"\n";
 
 /// The same, but only when somebody asks.
 const WHEN_ASKED: &str = "[cleanup]\norphan_age = \"0s\"\n";
-
-#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
-fn put(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
 
 fn configure(home: &Home, text: &str) {
     let root = home.state_root();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use model::health::Kind;
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{DEADLINE, Home, Pane, process, wait_until};
+use testkit::{DEADLINE, Home, Pane, process, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -37,12 +37,6 @@ fn script(home: &mut Home, name: &str, text: &str) {
     put(&bin.join(name), &format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
-}
-
-#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
-fn put(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 /// A claude that keeps a file about itself and has said something.

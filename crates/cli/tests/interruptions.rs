@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use model::ProcessIdentity;
 use serde_json::Value;
+use testkit::soak::how_often;
 use testkit::tree::Entry;
-use testkit::{DEADLINE, Finished, Home, Hooks, Pane, process, tree, wait_until};
+use testkit::{DEADLINE, Dice, Finished, Home, Hooks, Pane, process, put, tree, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -126,27 +127,8 @@ fn plant(home: &Home, path: &str) {
     fs::set_permissions(dir.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
-#[expect(clippy::disallowed_methods, reason = "a file of the test's, whole before anybody looks")]
-fn put(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
 fn interruptions() -> usize {
-    let wanted = std::env::vars().find(|(name, _)| name == "CCMUX_SOAK_INTERRUPTIONS");
-    wanted.map_or(60, |(_, count)| count.parse().expect("a number of interruptions"))
-}
-
-/// Numbers that differ from run to run only by their seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
+    how_often("CCMUX_SOAK_INTERRUPTIONS", 60)
 }
 
 /// A pane that lives through all of it, and what must be the same at the end.
@@ -302,7 +284,7 @@ fn heavy_directories_survive_a_daemon_that_is_killed_at_any_moment() {
     let spare = home.start_pane("spare", &["sleep", "1000"]);
     survivors.push(Survivor::new(&home, spare, false));
     let home = Arc::new(home);
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut dice = Dice::default();
     let mut slowest = Duration::ZERO;
     let mut at_points: BTreeMap<&str, usize> = BTreeMap::new();
 

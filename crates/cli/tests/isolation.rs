@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use testkit::{DEADLINE, Home, Pane, process, tree, wait_until};
+use testkit::{DEADLINE, Home, Pane, process, put, tree, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -22,12 +22,6 @@ fn script(home: &mut Home, name: &str, text: &str) -> PathBuf {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
     path
-}
-
-#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
-fn put(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 fn configure(home: &Home, text: &str) {

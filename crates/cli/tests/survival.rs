@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::{DEADLINE, Home, Pane, process, wait_until};
+use testkit::soak::how_often;
+use testkit::{DEADLINE, Dice, Home, Pane, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -28,20 +29,7 @@ const POINTS: [(&[&str], &str); 9] = [
 ];
 
 fn kills() -> usize {
-    let wanted = std::env::vars().find(|(name, _)| name == "CCMUX_SOAK_KILLS");
-    wanted.map_or(50, |(_, count)| count.parse().expect("a number of kills"))
-}
-
-/// Numbers that differ from run to run only by their seed, which a failure names.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
+    how_often("CCMUX_SOAK_KILLS", 50)
 }
 
 /// What the typist and the killer tell each other.
@@ -86,7 +74,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
         move || type_away(&home, &panes, &game)
     });
     let mut slowest = Duration::ZERO;
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Dice::default();
 
     for kill in 0..kills() {
         let at_a_point = kill % 2 == 0;

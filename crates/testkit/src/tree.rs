@@ -49,3 +49,17 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     }
     entries
 }
+
+/// Writes a file of the test's own, and the directories that it lies in.
+///
+/// # Panics
+///
+/// When it cannot be written.
+#[expect(clippy::disallowed_methods, reason = "nobody looks before the test goes on")]
+#[track_caller]
+pub fn put(path: &Path, text: &str) {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).expect("a directory");
+    }
+    fs::write(path, text).expect("a file");
+}
