@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use model::health::place::{Found, Shape, Sighting};
 use rustix::fs::OFlags;
@@ -55,17 +56,35 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
+/// How often an empty environment is looked at again, and how long in between.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
 /// The environment that a process was started with; none if the system does not show it. What is
 /// not text is left out.
 #[must_use]
 pub fn environment(pid: u32) -> Option<BTreeMap<String, String>> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let bytes = environ(pid)?;
     let text = |word: &[u8]| std::str::from_utf8(word).ok().map(str::to_owned);
     let pair = |word: &[u8]| {
         let at = word.iter().position(|&byte| byte == b'=')?;
         Some((text(&word[..at])?, text(&word[at + 1..])?))
     };
     Some(bytes.split(|&byte| byte == 0).filter_map(pair).collect())
+}
+
+/// A process that is just being given another program has none for a moment, so that one is looked
+/// at again; one that has none stays without.
+fn environ(pid: u32) -> Option<Vec<u8>> {
+    let path = format!("/proc/{pid}/environ");
+    for _ in 0..LOOKS {
+        let bytes = fs::read(&path).ok()?;
+        if !bytes.is_empty() {
+            return Some(bytes);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    fs::read(&path).ok()
 }
 
 #[cfg(test)]

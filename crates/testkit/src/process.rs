@@ -12,7 +12,10 @@ use std::time::Duration;
 use model::ProcessIdentity;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::wait::wait_until;
+use crate::wait::{try_wait_for, wait_until};
+
+/// How long a process may be without an environment while it is given its program.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// One line of `/proc/PID/stat`, as far as tests need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +127,10 @@ pub fn with_environment(text: &Path) -> Vec<u32> {
 #[must_use]
 #[track_caller]
 pub fn environment(pid: u32) -> BTreeMap<String, String> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).expect("the environment of a process");
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let read = || fs::read(format!("/proc/{pid}/environ")).expect("the environment of a process");
+    // A process that is just being given its program has none for a moment.
+    let bytes = try_wait_for(MOMENT, || Some(read()).filter(|bytes| !bytes.is_empty()));
+    let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
     let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

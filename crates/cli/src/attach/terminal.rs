@@ -245,7 +245,14 @@ pub(super) mod tests {
     #[test]
     fn a_terminal_that_takes_nothing_cannot_hold_us_for_ever() {
         let (_user, program) = pty(OFlags::RDWR | OFlags::NONBLOCK);
-        while rustix::io::write(&program, &[b'x'; 4096]).is_ok() {}
+        // What it took is moved on a moment later, which makes room again, until the end is full.
+        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            while rustix::io::write(&program, b"x").is_ok() {}
+            if poll(&mut [PollFd::new(&program, PollFlags::OUT)], Some(&moment)) == Ok(0) {
+                break;
+            }
+        }
 
         let stuck = write_until(&program, b"leave", Some(Instant::now())).unwrap_err();
 
