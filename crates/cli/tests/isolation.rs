@@ -203,7 +203,7 @@ fn what_is_shared_is_the_users_choice() {
     let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
     assert!(dir.join("CLAUDE.md").exists());
     assert!(!dir.join("settings.json").exists());
-    assert!(!fs::read_to_string(dir.join(".claude.json")).unwrap().contains("db"));
+    assert!(!fs::read_to_string(dir.join(".claude.json")).unwrap().contains("mcpServers"));
 }
 
 #[test]
