@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use model::isolation::Method;
 use model::key::Key;
-use model::{Name, SessionMode, Size};
+use model::{Name, SessionMode, Size, WorkspaceKind};
 use protocol::control::Until;
 
 pub(crate) use values::Variable;
@@ -109,6 +109,10 @@ pub(crate) struct NewArgs {
     /// Whose directories a new session works in: isolated or legacy
     #[arg(long)]
     pub(crate) mode: Option<SessionMode>,
+
+    /// Work in a tree of this kind: auto, worktree, clone, copy, shared or empty
+    #[arg(long, value_name = "KIND")]
+    pub(crate) workspace: Option<WorkspaceKind>,
 
     /// Start in this directory; the current one otherwise
     #[arg(long, value_name = "DIR")]
@@ -442,7 +446,7 @@ mod tests {
             (&["new", "--role", "qa"], ErrorKind::UnknownArgument),
             (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
             (&["restore"], ErrorKind::MissingRequiredArgument),
-            (&["new", "--workspace", "auto"], ErrorKind::UnknownArgument),
+            (&["new", "--workspace", "branch"], ErrorKind::ValueValidation),
             (&["new", "--template", "t"], ErrorKind::UnknownArgument),
             (&["new", "--size", "80"], ErrorKind::ValueValidation),
             (&["new", "--mode", "shared"], ErrorKind::ValueValidation),

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::Path;
+
 use model::Size;
 use protocol::client::Connection;
 use protocol::frame::{Frame, Kind};
@@ -169,7 +171,9 @@ fn a_program_gets_one_answer_however_many_look() {
     clients[0].send(format!("{ask}\r"));
 
     clients[0].wait_for("asked-2");
-    let got = std::fs::read_to_string(home.dir().join("home/got")).unwrap();
+    let shown = home.show("work");
+    let got = Path::new(shown["cwd"].as_str().unwrap()).join("got");
+    let got = std::fs::read_to_string(got).unwrap();
     assert_eq!(got.matches("\x1b[?").count(), 1, "{got:?}");
     for client in &clients {
         let raw = String::from_utf8_lossy(&client.raw()).into_owned();

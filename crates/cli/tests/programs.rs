@@ -26,7 +26,7 @@ const PROGRAMS: [(&[&str], &str, &str, &str); 3] = [
 fn a_full_screen_program_looks_the_same_to_the_next_client() {
     for (command, ready, keys, after) in PROGRAMS {
         let home = Home::new(CCMUX);
-        let mut text = File::create(home.dir().join("home/text")).unwrap();
+        let mut text = File::create(home.work().join("text")).unwrap();
         for row in 1..=200 {
             writeln!(text, "row {row} of a text with some \u{4e2d}\u{6587} in it").unwrap();
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use model::ProcessIdentity;
@@ -71,7 +72,8 @@ fn a_polite_program_is_given_the_time_to_leave_by_itself() {
     assert_eq!(shown["state"], "exited");
     assert_eq!(shown["ending"]["code"], 7);
     assert_eq!(shown["ending"]["reason"], "stopped");
-    assert!(home.dir().join("home/left").exists(), "it could not save what it had");
+    let left = Path::new(shown["cwd"].as_str().unwrap()).join("left");
+    assert!(left.exists(), "it could not save what it had");
     assert!(!process::is_alive(&pane.head));
 }
 
@@ -85,10 +87,12 @@ fn what_a_program_leaves_behind_goes_with_it() {
 
     home.ccmux(&["wait", "short", "--for", "exit", "--timeout", "20"]).ok();
 
-    let child = fs::read_to_string(home.dir().join("home/child")).unwrap();
+    let shown = home.show("short");
+    let child = Path::new(shown["cwd"].as_str().unwrap()).join("child");
+    let child = fs::read_to_string(child).unwrap();
     let child = child.trim().parse().unwrap();
     assert!(process::stat(child).is_none_or(|stat| stat.is_zombie()), "{child} is still there");
-    assert_eq!(home.show("short")["ending"]["code"], 3);
+    assert_eq!(shown["ending"]["code"], 3);
 }
 
 #[test]

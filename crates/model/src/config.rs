@@ -19,6 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::isolation::Method;
+use crate::workspace::WorkspaceKind;
 
 /// Everything that the user may decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Config {
     pub restore_on_start: bool,
     /// What to do where a conversation cannot be continued.
     pub resume_fallback: ResumeFallback,
+    /// What tree a pane works in, unless it says otherwise.
+    pub workspace: WorkspaceKind,
     /// How agents are kept apart.
     pub isolation: IsolationConfig,
     /// What becomes of directories that nobody needs.
@@ -162,7 +165,7 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
-    fn new(found: &str, known: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(crate) fn new(found: &str, known: impl IntoIterator<Item = &'static str>) -> Self {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         Self { found: found.to_owned(), known }
     }

@@ -17,6 +17,7 @@ use crate::name::Name;
 use crate::session::SessionMode;
 use crate::size::Size;
 use crate::time::Timestamp;
+use crate::workspace::{Workspace, WorkspaceKind};
 
 /// In a pane: which it is.
 pub const PANE_ID: &str = "CCMUX_PANE_ID";
@@ -38,6 +39,8 @@ pub struct LaunchRequest {
     pub agent: Option<String>,
     /// How to keep the agent apart; as the session or the configuration says if not said.
     pub isolation: Option<Method>,
+    /// What tree to work in; as the session's mode and the configuration say if not said.
+    pub workspace: Option<WorkspaceKind>,
     /// Program and arguments, or arguments of the named agent. Empty: the agent alone, or the
     /// user's shell.
     pub command: Vec<String>,
@@ -70,6 +73,9 @@ pub struct LaunchRecord {
     pub argv: Vec<String>,
     /// The directory it starts in.
     pub cwd: String,
+    /// Where it works; none in records of older releases, which shared.
+    #[serde(default)]
+    pub workspace: Option<Workspace>,
     /// The complete environment.
     pub env: Environment,
     /// The first size of its screen.
@@ -210,6 +216,7 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         argv: agent.argv(&asked, &start),
         asked,
         cwd: request.cwd.clone(),
+        workspace: None,
         env,
         size: request.size.unwrap_or_default(),
         created: setting.now,

@@ -23,6 +23,7 @@ pub mod resolve;
 pub mod session;
 pub mod size;
 pub mod time;
+pub mod workspace;
 
 pub use conversation::ConversationId;
 pub use ending::{Ending, EndingReason};
@@ -34,3 +35,4 @@ pub use process::ProcessIdentity;
 pub use session::{SessionMode, SessionRecord};
 pub use size::Size;
 pub use time::Timestamp;
+pub use workspace::{Workspace, WorkspaceKind};

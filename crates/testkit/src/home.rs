@@ -20,6 +20,9 @@ use crate::wait::{DEADLINE, try_wait_for, wait_until};
 /// How long the processes may take to be gone after the last of them was told to.
 const LEAVING: Duration = Duration::from_secs(5);
 
+/// The directory, beside the home, in which commands are run.
+const WORK: &str = "work";
+
 /// How long each command may take with which a home that is dropped ends its processes.
 const FAREWELL: Duration = Duration::from_secs(20);
 
@@ -50,6 +53,7 @@ impl Home {
         let dir = tempfile::Builder::new().prefix("cx-").tempdir_in("/tmp").expect("a directory");
         let home = dir.path().join("home");
         fs::create_dir(&home).expect("a home in it");
+        fs::create_dir(dir.path().join(WORK)).expect("and a place to work in");
         let state_root = home.join(".ccmux");
         let env = [
             ("HOME", home.as_os_str()),
@@ -89,6 +93,12 @@ impl Home {
         self.dir.path()
     }
 
+    /// Where everything is run that is not run elsewhere: a plain directory that is no home.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.dir.path().join(WORK)
+    }
+
     /// What `CCMUX_HOME` says.
     #[must_use]
     pub fn state_root(&self) -> &Path {
@@ -103,7 +113,7 @@ impl Home {
     /// Another program in the same surroundings.
     pub fn program<A: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, args: &[A]) -> Invocation {
         let words = [program.as_ref()].into_iter().chain(args.iter().map(AsRef::as_ref));
-        Invocation::new(words, self.env.clone(), &self.dir.path().join("home"))
+        Invocation::new(words, self.env.clone(), &self.work())
     }
 
     /// The scripted agent, which cargo puts beside the binary.

@@ -49,6 +49,7 @@ fn request(
         mode: args.mode,
         agent: args.agent.clone(),
         isolation: args.isolation,
+        workspace: args.workspace,
         command: args.command.clone(),
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),

@@ -194,6 +194,7 @@ mod tests {
                 asked: Vec::new(),
                 argv: vec!["sh".to_owned()],
                 cwd: "/".to_owned(),
+                workspace: None,
                 env: model::environment::Environment::default(),
                 size: model::Size::DEFAULT,
                 created: Timestamp(0),

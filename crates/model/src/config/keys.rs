@@ -11,6 +11,7 @@ use crate::config::path::{check_home_item, overlaps};
 use crate::config::value::Value;
 use crate::config::{Config, ResumeFallback, Share, duration};
 use crate::isolation::Method;
+use crate::workspace::WorkspaceKind;
 
 /// The table under which the user's own agents are.
 pub const AGENTS: &str = "agents";
@@ -38,6 +39,24 @@ pub static KEYS: &[Key<Config>] = &[
             set: |config, text| {
                 let known = ResumeFallback::ALL.map(ResumeFallback::as_str);
                 set_word(&mut config.resume_fallback, text, &known)
+            },
+        },
+    },
+    Key {
+        name: "workspace",
+        meaning: "What tree a pane works in: a git work tree or a clone on a branch of its own, a \
+                  copy of the directory, the directory itself, or an empty one. \"auto\" takes a \
+                  work tree in a git repository and a copy elsewhere; in a legacy session the \
+                  directory itself. A pane can ask for another one.",
+        takes: "\"auto\", \"worktree\", \"clone\", \"copy\", \"shared\" or \"empty\"",
+        access: Access::Text {
+            get: |config| Some(config.workspace.to_string()),
+            set: |config, text| {
+                set_word(
+                    &mut config.workspace,
+                    text,
+                    &WorkspaceKind::ALL.map(WorkspaceKind::as_str),
+                )
             },
         },
     },
