@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and nothing about what happens then.
 
+mod environment;
 mod examples;
 mod values;
 
@@ -13,6 +14,7 @@ use model::key::Key;
 use model::{Name, SessionMode, Size, WorkspaceKind};
 use protocol::control::Until;
 
+pub(crate) use environment::SurroundingsArgs;
 pub(crate) use values::Variable;
 use values::{seconds, until};
 
@@ -121,6 +123,9 @@ pub(crate) struct NewArgs {
     /// Set a variable, or hand one down from this environment (can be repeated)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<Variable>,
+
+    #[command(flatten)]
+    pub(crate) surroundings: SurroundingsArgs,
 
     /// Size of the screen until a terminal attaches; this terminal's, or 80x24, otherwise
     #[arg(long, value_name = "COLSxROWS")]
@@ -443,7 +448,6 @@ mod tests {
     #[test]
     fn lines_that_make_no_sense_are_refused() {
         let cases: &[(&[&str], ErrorKind)] = &[
-            (&["new", "--role", "qa"], ErrorKind::UnknownArgument),
             (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
             (&["restore"], ErrorKind::MissingRequiredArgument),
             (&["new", "--workspace", "branch"], ErrorKind::ValueValidation),

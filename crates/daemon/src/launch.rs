@@ -190,6 +190,10 @@ impl Supervisor {
             method: entry.session.isolation.unwrap_or(config.isolation.method),
             isolation: &config.isolation,
             agents: &config.agents,
+            roles: &config.roles,
+            shared_env: &config.env,
+            session_env: &request.session_env,
+            ports: None,
             conversation: ConversationId::from_random(clock::random_id()),
             exists: &|path| Path::new(path).exists(),
             now: clock::now(),
@@ -259,7 +263,7 @@ impl Supervisor {
 
 /// What is wrong with a request, before anything is made for it; otherwise program and arguments.
 async fn check(request: &Arc<LaunchRequest>, config: &Config) -> Result<Vec<String>, ErrorBody> {
-    let (_, argv) = launch::check(request, &config.agents).map_err(unplannable)?;
+    let (_, argv) = launch::check(request, &config.agents, &config.roles).map_err(unplannable)?;
     let asked = Arc::clone(request);
     let found = run_blocking(move || std::fs::metadata(&asked.cwd)).await;
     let why = match found {

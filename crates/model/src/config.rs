@@ -36,6 +36,10 @@ pub struct Config {
     pub cleanup: CleanupConfig,
     /// Agents that the user defines, by name.
     pub agents: BTreeMap<String, AgentConfig>,
+    /// Variables of every pane.
+    pub env: BTreeMap<String, String>,
+    /// Roles that the user defines or changes, by name.
+    pub roles: BTreeMap<String, RoleConfig>,
 }
 
 /// What a pane does whose conversation cannot be continued.
@@ -114,6 +118,15 @@ pub struct AgentConfig {
     pub share: BTreeMap<String, String>,
     /// Variables that are never passed to it.
     pub scrub: Vec<String>,
+}
+
+/// What goes with a role (`[roles.NAME]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleConfig {
+    /// Variables of every pane with this role.
+    pub env: BTreeMap<String, String>,
+    /// The agent to run where the request names neither an agent nor a command.
+    pub agent: Option<String>,
 }
 
 /// What of the user's home is linked into a home of the pane's own, unless the user says otherwise:

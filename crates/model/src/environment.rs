@@ -1,5 +1,7 @@
 //! The environment of a pane's process, planned before anything is created.
 
+pub mod layers;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

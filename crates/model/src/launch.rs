@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, UnknownAgent};
-use crate::config::{AgentConfig, IsolationConfig};
+use crate::config::{AgentConfig, IsolationConfig, RoleConfig};
 use crate::conversation::{Asked, ConversationId, Start};
+use crate::environment::layers::{Layer, Layers, Unused};
 use crate::environment::{Environment, InvalidVariable};
 use crate::ids::{PaneId, SessionId};
 use crate::isolation::{Furnishing, Ground, Isolation, Method, Separation, is_in_a_pane, isolate};
 use crate::name::Name;
+use crate::ports::PortBlock;
+use crate::role::{self, UnknownRole};
 use crate::session::SessionMode;
 use crate::size::Size;
 use crate::time::Timestamp;
@@ -24,6 +27,15 @@ pub const PANE_ID: &str = "CCMUX_PANE_ID";
 
 /// In a pane: which session it belongs to.
 pub const SESSION_ID: &str = "CCMUX_SESSION_ID";
+
+/// In a pane: the first of its ports, unless the user says otherwise.
+const PORT: &str = "PORT";
+
+/// In a pane: the first of its ports, whatever the user says.
+const PORT_BASE: &str = "CCMUX_PORT_BASE";
+
+/// In a pane: how many ports it has.
+const PORT_COUNT: &str = "CCMUX_PORT_COUNT";
 
 /// What somebody asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +60,10 @@ pub struct LaunchRequest {
     pub cwd: String,
     /// Variables for this pane.
     pub env: BTreeMap<String, String>,
+    /// What the pane is for, by name; brings the variables of that role.
+    pub role: Option<String>,
+    /// Variables for this pane and every later one of its session.
+    pub session_env: BTreeMap<String, String>,
     /// The size of the screen until a client attaches.
     pub size: Option<Size>,
     /// What the asking client's own environment was.
@@ -97,6 +113,18 @@ pub struct LaunchRecord {
     /// The user that the state root belongs to.
     #[serde(default)]
     pub owner: Option<u32>,
+    /// What it is for, where somebody said so.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Who set each variable; empty in records of older releases.
+    #[serde(default)]
+    pub sources: BTreeMap<String, Layer>,
+    /// What was to be set as well, and was not.
+    #[serde(default)]
+    pub unused: Vec<Unused>,
+    /// The ports that are this pane's.
+    #[serde(default)]
+    pub ports: Option<PortBlock>,
 }
 
 /// The directories of a pane, as absolute paths.
@@ -130,6 +158,14 @@ pub struct Setting<'a> {
     pub isolation: &'a IsolationConfig,
     /// The agents that the user has defined.
     pub agents: &'a BTreeMap<String, AgentConfig>,
+    /// The roles that the user has defined.
+    pub roles: &'a BTreeMap<String, RoleConfig>,
+    /// Variables of every pane.
+    pub shared_env: &'a BTreeMap<String, String>,
+    /// Variables of every pane of the session.
+    pub session_env: &'a BTreeMap<String, String>,
+    /// The ports that are the pane's.
+    pub ports: Option<PortBlock>,
     /// The id of a conversation that begins with the pane.
     pub conversation: ConversationId,
     /// Whether a file of the user's exists.
@@ -174,19 +210,23 @@ pub enum Unplannable {
     /// An agent that nobody has described.
     #[error(transparent)]
     Agent(#[from] UnknownAgent),
+    /// A role that nobody has described.
+    #[error(transparent)]
+    Role(#[from] UnknownRole),
 }
 
 /// What to start for `request`, and with which environment.
 ///
-/// The environment is built in this order, later ones winning: what the client hands down by the
-/// list of [`crate::environment::is_inherited`], what the request sets, what ccmux itself says about
-/// the pane, and last what keeps the pane apart. Nobody can override the last two.
+/// The environment is built in the order of [`Layer`], later ones winning: what the client hands
+/// down by the list of [`crate::environment::is_inherited`], what all panes share, what the role,
+/// the session and the request set, what ccmux itself says about the pane, and last what keeps the
+/// pane apart. Nobody can override the last two.
 ///
 /// # Errors
 ///
 /// [`Unplannable`], naming what is wrong with the request.
 pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unplannable> {
-    let (agent, asked) = check(request, setting.agents)?;
+    let (agent, asked) = check(request, setting.agents, setting.roles)?;
     let Separation { isolation, user_home, users_dir, dropped, variables, furnishings } =
         isolate(&Ground {
             root: setting.root,
@@ -197,16 +237,24 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
             client: &request.client_env,
             exists: setting.exists,
         });
-    let mut env = Environment::inherited(&request.client_env);
+    let mut env = Layers::inherited(&request.client_env);
     leave_the_clients_pane(&mut env, setting.root, &user_home)?;
-    dropped.iter().for_each(|name| env.remove(name));
-    for (name, value) in &request.env {
-        env.set(name, value)?;
+    dropped.iter().for_each(|name| env.leave_out(name));
+    let preset = role::preset(request.role.as_deref(), setting.roles)?;
+    env.set_all(Layer::Shared, setting.shared_env)?;
+    env.set_all(Layer::Role, &preset.env)?;
+    env.set_all(Layer::Session, setting.session_env)?;
+    if let Some(ports) = setting.ports {
+        env.set(Layer::Ports, PORT, &ports.base.to_string())?;
     }
-    let own = own_variables(request, setting).map(|(name, value)| (name.to_owned(), value));
-    for (name, value) in own.into_iter().chain(variables) {
-        env.set(&name, &value)?;
+    env.set_all(Layer::Pane, &request.env)?;
+    for (name, value) in own_variables(request, setting) {
+        env.set(Layer::Ccmux, name, &value)?;
     }
+    for (name, value) in &variables {
+        env.set(Layer::Isolation, name, value)?;
+    }
+    let (env, sources, unused) = env.into_parts();
     let (start, conversation, resumes) = conversation(&agent, &asked, setting);
     let record = LaunchRecord {
         pane: setting.pane,
@@ -225,6 +273,10 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         used: false,
         earlier: Vec::new(),
         owner: Some(setting.owner),
+        role: request.role.clone(),
+        sources,
+        unused,
+        ports: setting.ports,
     };
     Ok(Plan { record, furnishings, agent, users_dir, resumes })
 }
@@ -237,11 +289,14 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
 pub fn check(
     request: &LaunchRequest,
     agents: &BTreeMap<String, AgentConfig>,
+    roles: &BTreeMap<String, RoleConfig>,
 ) -> Result<(Agent, Vec<String>), Unplannable> {
     if !request.cwd.starts_with('/') || request.cwd.contains('\0') {
         return Err(Unplannable::RelativeCwd(request.cwd.clone()));
     }
-    let (agent, command) = match &request.agent {
+    let preset = role::preset(request.role.as_deref(), roles)?;
+    let by_role = preset.agent.as_ref().filter(|_| request.command.is_empty());
+    let (agent, command) = match request.agent.as_ref().or(by_role) {
         Some(name) => {
             let agent = Agent::named(name, agents)?;
             let command = agent.command_for(&request.command);
@@ -251,7 +306,7 @@ pub fn check(
     };
     let argv = argv(command, request)?;
     let mut scratch = Environment::default();
-    for (name, value) in &request.env {
+    for (name, value) in request.env.iter().chain(&request.session_env) {
         scratch.set(name, value)?;
     }
     Ok((agent, argv))
@@ -259,7 +314,7 @@ pub fn check(
 
 /// A client in a pane has variables that lead into that pane; they are not handed down.
 fn leave_the_clients_pane(
-    env: &mut Environment,
+    env: &mut Layers,
     root: &str,
     user_home: &str,
 ) -> Result<(), InvalidVariable> {
@@ -268,9 +323,10 @@ fn leave_the_clients_pane(
     };
     let leading: Vec<String> = env.iter().filter_map(leads).collect();
     for name in leading {
-        env.remove(&name);
         if name == "HOME" {
-            env.set(&name, user_home)?;
+            env.set(Layer::Inherited, &name, user_home)?;
+        } else {
+            env.leave_out(&name);
         }
     }
     Ok(())
@@ -338,8 +394,15 @@ fn argv(command: Vec<String>, request: &LaunchRequest) -> Result<Vec<String>, Un
     Ok(argv)
 }
 
-fn own_variables(request: &LaunchRequest, setting: &Setting<'_>) -> [(&'static str, String); 13] {
-    [
+fn own_variables(
+    request: &LaunchRequest,
+    setting: &Setting<'_>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let role = request.role.clone().map(|role| (role::VARIABLE, role));
+    let ports = setting
+        .ports
+        .map(|ports| [(PORT_BASE, ports.base.to_string()), (PORT_COUNT, ports.count.to_string())]);
+    let fixed = [
         ("CCMUX", "1".to_owned()),
         ("CCMUX_SOCKET", setting.paths.socket.clone()),
         (SESSION_ID, setting.session.to_string()),
@@ -354,7 +417,8 @@ fn own_variables(request: &LaunchRequest, setting: &Setting<'_>) -> [(&'static s
         ("COLORTERM", "truecolor".to_owned()),
         ("TERM_PROGRAM", "ccmux".to_owned()),
         ("TERM_PROGRAM_VERSION", setting.version.to_owned()),
-    ]
+    ];
+    fixed.into_iter().chain(role).chain(ports.into_iter().flatten())
 }
 
 #[cfg(test)]
@@ -363,6 +427,8 @@ mod tests {
 
     fn setting() -> Setting<'static> {
         static AGENTS: BTreeMap<String, AgentConfig> = BTreeMap::new();
+        static ROLES: BTreeMap<String, RoleConfig> = BTreeMap::new();
+        static NOTHING: BTreeMap<String, String> = BTreeMap::new();
         static ISOLATION: std::sync::LazyLock<IsolationConfig> =
             std::sync::LazyLock::new(IsolationConfig::default);
         Setting {
@@ -379,6 +445,10 @@ mod tests {
             method: Method::ConfigDir,
             isolation: &ISOLATION,
             agents: &AGENTS,
+            roles: &ROLES,
+            shared_env: &NOTHING,
+            session_env: &NOTHING,
+            ports: None,
             conversation: ConversationId::from_random([3; 16]),
             exists: &|_| false,
             now: Timestamp(7),

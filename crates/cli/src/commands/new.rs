@@ -1,12 +1,13 @@
 //! `ccmux new`: start a command in a new pane.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use model::LaunchRequest;
 use protocol::control::{PaneAnswer, Request, Response};
 use protocol::{ErrorBody, ErrorCode};
 
-use crate::args::NewArgs;
+use crate::args::{NewArgs, Variable};
 use crate::attach::{Target, Terminal, attach};
 use crate::connect::Link;
 use crate::context::Context;
@@ -50,22 +51,34 @@ fn request(
         agent: args.agent.clone(),
         isolation: args.isolation,
         workspace: args.workspace,
+        role: args.surroundings.role.clone(),
         command: args.command.clone(),
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),
         client_env: context.env.for_pane(),
         ..LaunchRequest::default()
     };
-    for variable in &args.env {
+    request.env = variables(context, "--env", &args.env)?;
+    request.session_env = variables(context, "--session-env", &args.surroundings.session_env)?;
+    Ok(request)
+}
+
+/// The variables that were given by `option`, with the values of those that were only named.
+fn variables(
+    context: &Context,
+    option: &str,
+    given: &[Variable],
+) -> Result<BTreeMap<String, String>, ErrorBody> {
+    let with_value = |variable: &Variable| {
         let name = &variable.name;
         let value = variable.value.as_deref().or_else(|| context.env.named(name));
         let value = value.ok_or_else(|| {
             usage(format!("the variable {name} is not set here, or not as UTF-8 text"))
-                .hint(format!("give it a value: --env {name}=VALUE"))
+                .hint(format!("give it a value: {option} {name}=VALUE"))
         })?;
-        request.env.insert(name.clone(), value.to_owned());
-    }
-    Ok(request)
+        Ok((name.clone(), value.to_owned()))
+    };
+    given.iter().map(with_value).collect()
 }
 
 /// The directory as the daemon, which lives elsewhere, can find it.

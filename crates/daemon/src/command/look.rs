@@ -198,7 +198,7 @@ impl Supervisor {
             id: row.id,
             name: row.name.clone(),
             agent: launch.map_or_else(String::new, |launch| launch.agent.clone()),
-            role: None,
+            role: launch.and_then(|launch| launch.role.clone()),
             pid: child.filter(|_| sight.state.is_live()),
             state: sight.state,
             ending: sight.ending,

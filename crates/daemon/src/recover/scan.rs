@@ -203,6 +203,10 @@ mod tests {
                 used: false,
                 earlier: Vec::new(),
                 owner: None,
+                role: None,
+                sources: std::collections::BTreeMap::default(),
+                unused: Vec::new(),
+                ports: None,
             };
             let path = root.pane(session, pane).join(LAUNCH_RECORD);
             record::write(&path, &launch, Survive::Kill).unwrap();
