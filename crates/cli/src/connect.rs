@@ -280,6 +280,7 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::Close { grace_ms, .. }
         | Request::Purge { grace_ms, .. } => *grace_ms,
         Request::Send { timeout_ms, .. } => *timeout_ms,
+        Request::Lock(request) => request.allowed_ms(),
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
         // Every pane of a session, which may be a hundred.
         Request::Restore { .. } => 120_000,

@@ -306,6 +306,7 @@ mod tests {
             created: ago(125),
             dir: "/state/panes/dev1".to_owned(),
             live: None,
+            locks: Vec::new(),
             problem: None,
         }
     }

@@ -201,9 +201,12 @@ fn error_json(body: &ErrorBody) -> String {
         code: protocol::ErrorCode,
         message: &'a str,
         hint: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<&'a serde_json::Value>,
     }
     let hint = body.hint.as_deref();
-    let error = Error { code: body.code, message: &body.message, hint };
+    let details = body.details.as_ref();
+    let error = Error { code: body.code, message: &body.message, hint, details };
     format!("{}\n", to_json(&Line { error }))
 }
 

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod duration;
 pub mod key;
 pub mod keys;
+pub mod locks;
 pub mod nearest;
 pub mod path;
 pub mod sample;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 use crate::isolation::Method;
 use crate::workspace::WorkspaceKind;
+
+pub use locks::{LocksConfig, WhenAway};
 
 /// Everything that the user may decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct Config {
     pub isolation: IsolationConfig,
     /// What becomes of directories that nobody needs.
     pub cleanup: CleanupConfig,
+    /// How agents keep out of each other's files.
+    pub locks: LocksConfig,
     /// Agents that the user defines, by name.
     pub agents: BTreeMap<String, AgentConfig>,
     /// Variables of every pane.

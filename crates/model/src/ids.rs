@@ -1,4 +1,4 @@
-//! Identifiers of sessions and panes.
+//! Identifiers of sessions, panes and locks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -84,6 +84,11 @@ id! {
 id! {
     /// Names one pane for as long as its record exists, through every restore.
     PaneId
+}
+
+id! {
+    /// Names one lock for as long as it is held.
+    LockId
 }
 
 #[cfg(test)]

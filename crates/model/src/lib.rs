@@ -16,6 +16,7 @@ pub mod isolation;
 pub mod key;
 pub mod launch;
 pub mod lifecycle;
+pub mod lock;
 pub mod name;
 pub mod orphan;
 pub mod ports;
@@ -29,7 +30,7 @@ pub mod workspace;
 
 pub use conversation::ConversationId;
 pub use ending::{Ending, EndingReason};
-pub use ids::{PaneId, SessionId};
+pub use ids::{LockId, PaneId, SessionId};
 pub use launch::{LaunchRecord, LaunchRequest};
 pub use lifecycle::PaneState;
 pub use name::Name;

@@ -16,6 +16,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorBody;
+use crate::locks::{LockRequest, LockView, Locks};
 
 /// A question to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +125,8 @@ pub enum Request {
         /// The client's release.
         version: String,
     },
+    /// Something about locks: [`Response::Locks`].
+    Lock(LockRequest),
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -212,6 +215,8 @@ pub enum Response {
     Health(Health),
     /// What lies around, and what became of it.
     Gc(Collected),
+    /// Locks.
+    Locks(Locks),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.
@@ -315,6 +320,9 @@ pub struct PaneView {
     /// What only its keeper knows; `show` asks for it, listings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveView>,
+    /// What it has locked; `show` says it, listings do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockView>,
     /// What is wrong with it, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -49,19 +49,33 @@ pub struct ErrorBody {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What a program may want to know beyond that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
 }
 
 impl ErrorBody {
     /// A failure without advice.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self { code, message: message.into(), hint: None, details: None }
     }
 
     /// The same with advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same with details for programs.
+    ///
+    /// # Panics
+    ///
+    /// If they have keys that are not text; ours have none.
+    #[must_use]
+    pub fn details(mut self, details: &impl Serialize) -> Self {
+        self.details = Some(serde_json::to_value(details).expect("details have string keys only"));
         self
     }
 }

@@ -37,6 +37,7 @@ impl Shown {
             | Response::Waited { .. }
             | Response::Health(_)
             | Response::Gc(_)
+            | Response::Locks(_)
             | Response::Status(_)
             | Response::Done) => Err(unexpected(&other)),
         }

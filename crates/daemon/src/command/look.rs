@@ -214,6 +214,7 @@ impl Supervisor {
             created: row.created,
             dir: dir.to_string_lossy().into_owned(),
             live: None,
+            locks: Vec::new(),
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
         }
     }

@@ -7,6 +7,7 @@ mod doctor;
 mod end;
 mod events;
 mod gc;
+mod locks;
 mod look;
 mod purge;
 mod read;
@@ -72,6 +73,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Gc { dry_run: false, .. }
         | Request::Send { .. }
         | Request::DaemonStop => true,
+        Request::Lock(request) => request.changes_something(),
         Request::List
         | Request::Show { .. }
         | Request::Locate { .. }
@@ -113,6 +115,7 @@ impl Supervisor {
             Request::Doctor { client_env, version } => {
                 Box::pin(self.doctor(client_env, version)).await
             }
+            Request::Lock(request) => Box::pin(self.lock(request)).await,
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

@@ -9,8 +9,9 @@ use crate::config::agent::AGENT_KEYS;
 use crate::config::key::{Access, Fault, Key, Part, read_word, set_list, set_word};
 use crate::config::path::{check_home_item, overlaps};
 use crate::config::value::Value;
-use crate::config::{Config, ResumeFallback, Share, duration};
+use crate::config::{Config, ResumeFallback, Share, WhenAway, duration};
 use crate::isolation::Method;
+use crate::lock::LockScope;
 use crate::workspace::WorkspaceKind;
 
 /// The table under which the user's own agents are.
@@ -133,6 +134,50 @@ pub static KEYS: &[Key<Config>] = &[
             set: |config, text| set_duration(&mut config.cleanup.every, text, SHORTEST_PERIOD),
         },
     },
+    Key {
+        name: "locks.hooks",
+        meaning: "Give agents that can be hooked the hooks that lock a file before they edit it. \
+                  Nothing is written to your own settings.",
+        takes: "true or false",
+        access: Access::Flag {
+            get: |config| config.locks.hooks,
+            set: |config, flag| config.locks.hooks = flag,
+        },
+    },
+    Key {
+        name: "locks.worktrees",
+        meaning: "What makes two files the same to these hooks: the path within the repository, \
+                  whichever work tree the file is in; or the path on the disk, so that panes in \
+                  work trees of their own never wait for each other.",
+        takes: "\"repository\" or \"worktree\"",
+        access: Access::Text {
+            get: |config| Some(config.locks.worktrees.to_string()),
+            set: |config, text| {
+                set_word(&mut config.locks.worktrees, text, &LockScope::ALL.map(LockScope::as_str))
+            },
+        },
+    },
+    Key {
+        name: "locks.when_away",
+        meaning: "Whether an agent may edit while the lock service cannot be asked.",
+        takes: "\"allow\" or \"deny\"",
+        access: Access::Text {
+            get: |config| Some(config.locks.when_away.to_string()),
+            set: |config, text| {
+                set_word(&mut config.locks.when_away, text, &WhenAway::ALL.map(WhenAway::as_str))
+            },
+        },
+    },
+    Key {
+        name: "locks.wait",
+        meaning: "How long such a hook waits for a file that another pane has before it tells the \
+                  agent to do something else.",
+        takes: A_DURATION,
+        access: Access::Text {
+            get: |config| Some(duration::text(config.locks.wait)),
+            set: |config, text| set_duration(&mut config.locks.wait, text, Duration::ZERO),
+        },
+    },
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
@@ -224,7 +269,9 @@ mod tests {
         };
         let words = (ResumeFallback::ALL.iter().map(|word| ("resume_fallback", word.as_str())))
             .chain(Method::ALL.iter().map(|word| ("claude.isolation.method", word.as_str())))
-            .chain(Share::ALL.iter().map(|word| ("claude.isolation.share", word.as_str())));
+            .chain(Share::ALL.iter().map(|word| ("claude.isolation.share", word.as_str())))
+            .chain(LockScope::ALL.iter().map(|word| ("locks.worktrees", word.as_str())))
+            .chain(WhenAway::ALL.iter().map(|word| ("locks.when_away", word.as_str())));
         for (name, word) in words {
             assert!(about(name).contains(&format!("{word:?}")), "{name}: {word}");
         }

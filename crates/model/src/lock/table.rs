@@ -1,0 +1,1 @@
+//! The table of locks: who gets what, and who waits.
