@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use model::isolation::Method;
 use model::key::Key;
+use model::limits::LimitWishes;
 use model::{Name, SessionMode, Size, WorkspaceKind};
 use protocol::control::Until;
 
@@ -130,6 +131,11 @@ pub(crate) struct NewArgs {
     /// Size of the screen until a terminal attaches; this terminal's, or 80x24, otherwise
     #[arg(long, value_name = "COLSxROWS")]
     pub(crate) size: Option<Size>,
+
+    /// Let the pane take at most this, such as disk=1G,memory=4G,processes=500,cpu=50,files=4096;
+    /// policy=freeze|stop|warn says what happens otherwise (can be repeated)
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) limit: Vec<LimitWishes>,
 
     /// Do not attach (implied without a terminal, and by --json)
     #[arg(short, long)]

@@ -196,6 +196,7 @@ impl Supervisor {
             ports: None,
             conversation: ConversationId::from_random(clock::random_id()),
             exists: &|path| Path::new(path).exists(),
+            limits: config.limits,
             now: clock::now(),
             version: env!("CARGO_PKG_VERSION"),
         };

@@ -20,6 +20,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::isolation::Method;
+use crate::limits::Limits;
 use crate::workspace::WorkspaceKind;
 
 pub use locks::{LocksConfig, WhenAway};
@@ -39,6 +40,8 @@ pub struct Config {
     pub cleanup: CleanupConfig,
     /// How agents keep out of each other's files.
     pub locks: LocksConfig,
+    /// What a pane may take.
+    pub limits: Limits,
     /// Agents that the user defines, by name.
     pub agents: BTreeMap<String, AgentConfig>,
     /// Variables of every pane.

@@ -338,6 +338,7 @@ mod testing {
             ports: None,
             conversation: ConversationId::from_random([3; 16]),
             exists: &|_| false,
+            limits: crate::limits::Limits::default(),
             now: Timestamp(7),
             version: "0.1.0",
         };

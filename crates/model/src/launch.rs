@@ -14,6 +14,7 @@ use crate::environment::layers::{Layer, Layers, Unused};
 use crate::environment::{Environment, InvalidVariable};
 use crate::ids::{PaneId, SessionId};
 use crate::isolation::{Furnishing, Ground, Isolation, Method, Separation, is_in_a_pane, isolate};
+use crate::limits::{LimitWishes, Limits};
 use crate::name::Name;
 use crate::ports::PortBlock;
 use crate::role::{self, UnknownRole};
@@ -68,6 +69,8 @@ pub struct LaunchRequest {
     pub size: Option<Size>,
     /// What the asking client's own environment was.
     pub client_env: BTreeMap<String, String>,
+    /// What it may take, where that differs from what the configuration says.
+    pub limits: LimitWishes,
 }
 
 /// Everything needed to start a pane again exactly (`pane.json`).
@@ -125,6 +128,9 @@ pub struct LaunchRecord {
     /// The ports that are this pane's.
     #[serde(default)]
     pub ports: Option<PortBlock>,
+    /// What it may take.
+    #[serde(default)]
+    pub limits: Limits,
 }
 
 /// The directories of a pane, as absolute paths.
@@ -170,6 +176,8 @@ pub struct Setting<'a> {
     pub conversation: ConversationId,
     /// Whether a file of the user's exists.
     pub exists: &'a dyn Fn(&str) -> bool,
+    /// What a pane may take, unless the request says otherwise.
+    pub limits: Limits,
     /// Now.
     pub now: Timestamp,
     /// The release that plans, for `TERM_PROGRAM_VERSION`.
@@ -277,6 +285,7 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         sources,
         unused,
         ports: setting.ports,
+        limits: setting.limits.with(&request.limits),
     };
     Ok(Plan { record, furnishings, agent, users_dir, resumes })
 }
@@ -451,6 +460,7 @@ mod tests {
             ports: None,
             conversation: ConversationId::from_random([3; 16]),
             exists: &|_| false,
+            limits: Limits::default(),
             now: Timestamp(7),
             version: "0.1.0",
         }

@@ -16,6 +16,7 @@ pub mod isolation;
 pub mod key;
 pub mod launch;
 pub mod lifecycle;
+pub mod limits;
 pub mod lock;
 pub mod name;
 pub mod orphan;

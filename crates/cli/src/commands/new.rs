@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use model::LaunchRequest;
+use model::limits::LimitWishes;
 use protocol::control::{PaneAnswer, Request, Response};
 use protocol::{ErrorBody, ErrorCode};
 
@@ -56,6 +57,7 @@ fn request(
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),
         client_env: context.env.for_pane(),
+        limits: LimitWishes(args.limit.iter().flat_map(|wishes| wishes.0.clone()).collect()),
         ..LaunchRequest::default()
     };
     request.env = variables(context, "--env", &args.env)?;

@@ -207,6 +207,7 @@ mod tests {
                 sources: std::collections::BTreeMap::default(),
                 unused: Vec::new(),
                 ports: None,
+                limits: model::limits::Limits::default(),
             };
             let path = root.pane(session, pane).join(LAUNCH_RECORD);
             record::write(&path, &launch, Survive::Kill).unwrap();

@@ -11,11 +11,34 @@ use crate::config::path::{check_home_item, overlaps};
 use crate::config::value::Value;
 use crate::config::{Config, ResumeFallback, Share, WhenAway, duration};
 use crate::isolation::Method;
+use crate::limits::{LimitWishes, Limits, Wish};
 use crate::lock::LockScope;
 use crate::workspace::WorkspaceKind;
 
 /// The table under which the user's own agents are.
 pub const AGENTS: &str = "agents";
+
+/// A key of `[limits]`: each is read and written as on the command line.
+macro_rules! limit_key {
+    ($name:literal, $short:literal, $meaning:expr, $takes:expr, $wish:expr) => {
+        Key {
+            name: $name,
+            meaning: $meaning,
+            takes: $takes,
+            access: Access::Text {
+                get: |config| {
+                    let wish: fn(&Limits) -> Wish = $wish;
+                    Some(wish(&config.limits).value())
+                },
+                set: |config, text| {
+                    let wish = Wish::new($short, text).map_err(Fault::whole)?;
+                    config.limits = config.limits.with(&LimitWishes(vec![wish]));
+                    Ok(())
+                },
+            },
+        }
+    };
+}
 
 /// Every key but those of agents, for which see [`AGENT_KEYS`].
 pub static KEYS: &[Key<Config>] = &[
@@ -178,6 +201,59 @@ pub static KEYS: &[Key<Config>] = &[
             set: |config, text| set_duration(&mut config.locks.wait, text, Duration::ZERO),
         },
     },
+    limit_key!(
+        "limits.disk",
+        "disk",
+        "How much disk a pane may take with its workspace, temporary files, output and \
+         configuration. Nearly full, it is told; over, `limits.policy` says what happens.",
+        "an amount such as \"1G\" or \"512M\", or \"none\"",
+        |limits| Wish::Disk(limits.disk)
+    ),
+    limit_key!(
+        "limits.memory",
+        "memory",
+        "How much memory the processes of a pane may take together.",
+        "an amount such as \"4G\" or \"512M\", or \"none\"",
+        |limits| Wish::Memory(limits.memory)
+    ),
+    limit_key!(
+        "limits.processes",
+        "processes",
+        "How many processes a pane may have at one time.",
+        "a number as a string such as \"500\", or \"none\"",
+        |limits| Wish::Processes(limits.processes)
+    ),
+    limit_key!(
+        "limits.cpu",
+        "cpu",
+        "A pane's share of a busy processor, where a pane without this limit has 100.",
+        "a number as a string such as \"50\", or \"none\"",
+        |limits| Wish::Cpu(limits.cpu)
+    ),
+    limit_key!(
+        "limits.files",
+        "files",
+        "How many files each process of a pane may have open.",
+        "a number as a string such as \"4096\", or \"none\"",
+        |limits| Wish::Files(limits.files)
+    ),
+    limit_key!(
+        "limits.policy",
+        "policy",
+        "What happens to a pane that takes more than it may, where the system does not refuse it \
+         by itself: its processes stand still until `ccmux thaw`; they are ended; or it is only \
+         told.",
+        "\"freeze\", \"stop\" or \"warn\"",
+        |limits| Wish::Policy(limits.policy)
+    ),
+    limit_key!(
+        "limits.groups",
+        "groups",
+        "Let the system itself keep the limits, by control groups, where we may make some. If \
+         not, what a pane takes is measured.",
+        "\"on\" or \"off\"",
+        |limits| Wish::Groups(limits.groups)
+    ),
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
