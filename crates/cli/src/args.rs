@@ -2,6 +2,7 @@
 
 mod environment;
 mod examples;
+mod hook;
 mod values;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use model::{Name, SessionMode, Size, WorkspaceKind};
 use protocol::control::Until;
 
 pub(crate) use environment::SurroundingsArgs;
+pub(crate) use hook::HookArgs;
 pub(crate) use values::Variable;
 use values::{seconds, until};
 
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     Doctor,
     /// Show the configuration in force, and where each value comes from
     Config(ConfigArgs),
+    /// Answer the hook of an agent
+    Hook(HookArgs),
     /// Control the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),

@@ -9,6 +9,7 @@ mod daemon;
 mod doctor;
 mod events;
 mod gc;
+mod hook;
 mod ls;
 mod man;
 mod new;
@@ -67,6 +68,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Events(args) => events::run(context, args),
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),
+        Command::Hook(args) => hook::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),
         Command::Man(args) => man::run(args),

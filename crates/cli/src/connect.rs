@@ -296,6 +296,7 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::Read { .. }
         | Request::Events { follow: false, .. }
         | Request::DaemonStatus
+        | Request::Hook(_)
         | Request::DaemonStop => 0,
     };
     Some(Duration::from_millis(allowed).saturating_add(SLACK))

@@ -41,7 +41,7 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     facts.add_some("pid", pane.pid.map(|pid| pid.to_string()).as_deref());
     facts.add("agent", &pane.agent);
     facts.add_some("role", pane.role.as_deref());
-    facts.add("command", &command(&pane.command));
+    facts.add("command", &command(asked(pane)));
     facts.add("cwd", &pane.cwd);
     facts.add("created", &moment(pane.created, style.now));
     if let Some(ending) = &pane.ending {
@@ -142,6 +142,14 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
             format!("pane {pane} lost its keeper; {killed} processes of it were ended")
         }
         Happening::PaneClosed { pane } => format!("pane {} was closed", pane.short()),
+        Happening::Conflict { path, pane, name, held_by, outcome, .. } => {
+            let who = match (name, pane) {
+                (Some(name), _) => format!("pane {name}"),
+                (None, Some(pane)) => format!("pane {}", pane.short()),
+                (None, None) => "somebody".to_owned(),
+            };
+            format!("{who} {outcome} {path}, which {held_by} held")
+        }
         Happening::Quarantined { path, kept_as, why } => {
             format!("{path} could not be read ({why}) and is kept as {kept_as}")
         }
@@ -180,7 +188,7 @@ fn pane_row(session: &SessionView, pane: &PaneView, style: Style) -> Vec<Cell> {
         Cell::coloured(pane_state(pane), colour),
         pane.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()).into(),
         age(pane.created, style.now).into(),
-        command(&pane.command).into(),
+        command(asked(pane)).into(),
     ]
 }
 
@@ -209,6 +217,11 @@ fn command(words: &[String]) -> String {
         }
     };
     printable(&words.iter().map(quote).collect::<Vec<_>>().join(" "))
+}
+
+/// What somebody asked for; what is executed has more words in it.
+fn asked(pane: &PaneView) -> &[String] {
+    if pane.asked.is_empty() { &pane.command } else { &pane.asked }
 }
 
 /// How long ago, in the largest unit that fits.
@@ -249,6 +262,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use model::conflict::{Evidence, Outcome};
     use model::isolation::{AgentDir, Isolation, Method};
     use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size};
     use protocol::control::{ListedSession, LiveView};
@@ -301,6 +315,7 @@ mod tests {
             temp: "/state/temp".to_owned(),
             output: "/state/output".to_owned(),
             conversation: None,
+            asked: Vec::new(),
             command: ["bash", "-c", "echo it's\x1b[2J"].map(str::to_owned).into(),
             cwd: "/src".to_owned(),
             created: ago(125),
@@ -409,6 +424,24 @@ mod tests {
             Happening::PaneClosed { pane },
             Happening::SessionClosed { session },
             Happening::Quarantined { path, kept_as, why: "checksum\n".to_owned() },
+            Happening::Conflict {
+                path: "/src/main.rs".to_owned(),
+                pane: Some(pane),
+                name: Some(dev1().name),
+                holder: None,
+                held_by: "pane qa1".to_owned(),
+                outcome: Outcome::Refused,
+                evidence: Evidence::Asked,
+            },
+            Happening::Conflict {
+                path: "/src/main.rs".to_owned(),
+                pane: None,
+                name: None,
+                holder: Some(pane),
+                held_by: "pane qa1".to_owned(),
+                outcome: Outcome::Changed,
+                evidence: Evidence::Nothing,
+            },
         ];
 
         let lines = (1..).zip(all).map(|(seq, what)| event(&Event { seq, at: NOW, what }, style()));

@@ -107,6 +107,11 @@ impl Output {
         }
     }
 
+    /// Says something to an agent that reads standard error.
+    pub(crate) fn say_to_agent(&self, what: &str) {
+        complain(&format!("{}\n", printable(what)));
+    }
+
     /// Tells why the verb failed.
     pub(crate) fn error(&self, body: &ErrorBody) {
         complain(&if self.json { error_json(body) } else { error_text(body) });

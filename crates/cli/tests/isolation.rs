@@ -355,7 +355,10 @@ fn a_restored_pane_is_started_with_exactly_what_it_was_started_with() {
     assert_eq!(shown["pane"]["live"]["size"]["cols"], 91);
     let command: Vec<&str> =
         shown["pane"]["command"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
-    assert_eq!(command, ["claude", "--resume", &id, "--model", "opus"], "no prompt is said twice");
+    let settings = again.dir.join("claude-settings.json");
+    let settings = settings.to_str().unwrap();
+    let expected = ["claude", "--settings", settings, "--resume", &id, "--model", "opus"];
+    assert_eq!(command, expected, "no prompt is said twice");
     assert_eq!(shown["pane"]["conversation"], id.as_str());
     let said = home.ccmux(&["restore", "dev"]).fails_with(4);
     assert!(said.contains("is running"), "{said}");

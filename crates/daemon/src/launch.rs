@@ -29,6 +29,7 @@ use tracing::{info, warn};
 
 use crate::command::Failure;
 use crate::command::resolution::ambiguous;
+use crate::hooked;
 use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use crate::retire::Keep;
 use crate::spawn::{self, Starting};
@@ -167,7 +168,8 @@ impl Supervisor {
         told.await.map_err(|error| Failure::from(error).into_body())
     }
 
-    /// What to start. Looks at which of the user's files there are, and reads none.
+    /// What to start. Looks at which of the user's files there are, and reads none but settings that
+    /// the user's own arguments name.
     fn plan(
         &self,
         pane: &Pane,
@@ -197,10 +199,12 @@ impl Supervisor {
             conversation: ConversationId::from_random(clock::random_id()),
             exists: &|path| Path::new(path).exists(),
             limits: config.limits,
+            hooks: None,
             now: clock::now(),
             version: env!("CARGO_PKG_VERSION"),
         };
-        launch::plan(request, &setting)
+        let hooking = self.hooking(pane.id, &pane.dir, &request.cwd, config);
+        hooking.with(config, |hooks| launch::plan(request, &Setting { hooks, ..setting }))
     }
 
     /// Makes the directories that keep a pane apart, and fills them.
@@ -218,6 +222,7 @@ impl Supervisor {
         for furnishing in furnishings {
             furnish::furnish(furnishing, &surroundings, &self.digests)?;
         }
+        hooked::write(plan.hook_file.as_ref())?;
         if let Some(id) = &plan.resumes {
             self.bring_transcript(plan, id);
         }

@@ -26,6 +26,7 @@ mod conversation;
 mod follow;
 mod frames;
 mod health;
+mod hooked;
 mod index;
 mod keeper;
 mod launch;

@@ -9,6 +9,7 @@ mod claude;
 mod codex;
 pub mod custom;
 mod gemini;
+pub mod hooks;
 mod opencode;
 pub mod probe;
 mod shell;
@@ -74,6 +75,8 @@ pub struct Agent {
     pub conversations: Conversations,
     /// What it leaves behind, by which it is seen whose it is.
     pub traces: Traces,
+    /// How it tells ccmux what it is about to do.
+    pub hooks: Option<hooks::Hooks>,
 }
 
 /// Where the user's own configuration of an agent lies.

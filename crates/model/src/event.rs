@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::conflict::{Evidence, Outcome};
 use crate::conversation::ConversationId;
 use crate::ending::Ending;
 use crate::ids::{PaneId, SessionId};
@@ -124,6 +125,23 @@ pub enum Happening {
         /// The pane.
         pane: PaneId,
     },
+    /// A pane wanted or changed a file that another one held.
+    Conflict {
+        /// The file.
+        path: String,
+        /// The pane that wanted or changed it; none if nothing tells.
+        pane: Option<PaneId>,
+        /// What that pane was called then.
+        name: Option<Name>,
+        /// The pane that held it; none if a process outside of panes did.
+        holder: Option<PaneId>,
+        /// What the holder was called then.
+        held_by: String,
+        /// What became of it.
+        outcome: Outcome,
+        /// How it is known who it was.
+        evidence: Evidence,
+    },
     /// Something on disk could not be read and was set aside.
     Quarantined {
         /// The damaged file, where it was.
@@ -148,6 +166,7 @@ impl Happening {
             | Self::ConversationChanged { pane, .. }
             | Self::ResumeFailed { pane, .. }
             | Self::PaneClosed { pane } => Some(*pane),
+            Self::Conflict { pane, .. } => *pane,
             Self::DaemonStarted { .. }
             | Self::SessionCreated { .. }
             | Self::SessionClosed { .. }

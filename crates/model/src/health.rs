@@ -339,6 +339,7 @@ mod testing {
             conversation: ConversationId::from_random([3; 16]),
             exists: &|_| false,
             limits: crate::limits::Limits::default(),
+            hooks: None,
             now: Timestamp(7),
             version: "0.1.0",
         };

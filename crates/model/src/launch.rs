@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::hooks::{HookFile, HookGround};
 use crate::agent::{Agent, UnknownAgent};
 use crate::config::{AgentConfig, IsolationConfig, RoleConfig};
 use crate::conversation::{Asked, ConversationId, Start};
@@ -88,7 +89,7 @@ pub struct LaunchRecord {
     #[serde(default)]
     pub asked: Vec<String>,
     /// Program and arguments as they are executed: [`LaunchRecord::asked`], and what the agent is
-    /// told about its conversation. Never empty.
+    /// told about its conversation and its hooks. Never empty.
     pub argv: Vec<String>,
     /// The directory it starts in.
     pub cwd: String,
@@ -178,6 +179,8 @@ pub struct Setting<'a> {
     pub exists: &'a dyn Fn(&str) -> bool,
     /// What a pane may take, unless the request says otherwise.
     pub limits: Limits,
+    /// What an agent that has hooks is given; none: no hooks.
+    pub hooks: Option<HookGround<'a>>,
     /// Now.
     pub now: Timestamp,
     /// The release that plans, for `TERM_PROGRAM_VERSION`.
@@ -198,6 +201,8 @@ pub struct Plan {
     /// The conversation that the user's own arguments go on with, which may have to be brought
     /// from elsewhere.
     pub resumes: Option<ConversationId>,
+    /// The file in which its agent finds our hooks.
+    pub hook_file: Option<HookFile>,
 }
 
 /// Why a request cannot be planned.
@@ -264,12 +269,17 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
     }
     let (env, sources, unused) = env.into_parts();
     let (start, conversation, resumes) = conversation(&agent, &asked, setting);
+    let argv = agent.argv(&asked, &start);
+    let (argv, hook_file) = match &setting.hooks {
+        Some(ground) => agent.hooked(argv, ground),
+        None => (argv, None),
+    };
     let record = LaunchRecord {
         pane: setting.pane,
         session: setting.session,
         name: setting.name.clone(),
         agent: agent.name.clone(),
-        argv: agent.argv(&asked, &start),
+        argv,
         asked,
         cwd: request.cwd.clone(),
         workspace: None,
@@ -287,7 +297,7 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         ports: setting.ports,
         limits: setting.limits.with(&request.limits),
     };
-    Ok(Plan { record, furnishings, agent, users_dir, resumes })
+    Ok(Plan { record, furnishings, agent, users_dir, resumes, hook_file })
 }
 
 /// What is wrong with a request, if anything; otherwise its agent, program and arguments.
@@ -461,6 +471,7 @@ mod tests {
             conversation: ConversationId::from_random([3; 16]),
             exists: &|_| false,
             limits: Limits::default(),
+            hooks: None,
             now: Timestamp(7),
             version: "0.1.0",
         }

@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod config;
+pub mod conflict;
 pub mod conversation;
 pub mod ending;
 pub mod environment;

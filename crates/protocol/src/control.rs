@@ -16,6 +16,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorBody;
+use crate::hooks::{HookAnswer, HookRequest};
 use crate::locks::{LockRequest, LockView, Locks};
 
 /// A question to the daemon.
@@ -127,6 +128,8 @@ pub enum Request {
     },
     /// Something about locks: [`Response::Locks`].
     Lock(LockRequest),
+    /// An agent is about to do something, or has done it: [`Response::Hook`].
+    Hook(HookRequest),
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -217,6 +220,8 @@ pub enum Response {
     Gc(Collected),
     /// Locks.
     Locks(Locks),
+    /// Whether an agent may go ahead.
+    Hook(HookAnswer),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.
@@ -309,7 +314,10 @@ pub struct PaneView {
     pub output: String,
     /// The agent's conversation, where it has one.
     pub conversation: Option<ConversationId>,
-    /// Program and arguments.
+    /// Program and arguments as they were asked for.
+    #[serde(default)]
+    pub asked: Vec<String>,
+    /// Program and arguments as they are executed.
     pub command: Vec<String>,
     /// The directory it was started in.
     pub cwd: String,

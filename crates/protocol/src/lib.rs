@@ -10,6 +10,7 @@ pub mod control;
 pub mod error;
 pub mod frame;
 pub mod greeting;
+pub mod hooks;
 pub mod locks;
 pub mod pane;
 

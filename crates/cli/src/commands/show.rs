@@ -39,6 +39,7 @@ impl Shown {
             | Response::Gc(_)
             | Response::Locks(_)
             | Response::Status(_)
+            | Response::Hook(_)
             | Response::Done) => Err(unexpected(&other)),
         }
     }

@@ -209,6 +209,7 @@ impl Supervisor {
             temp: part("temp"),
             output: part("output"),
             conversation: launch.and_then(|launch| launch.conversation.clone()),
+            asked: launch.map(|launch| launch.asked().to_vec()).unwrap_or_default(),
             command: launch.map(|launch| launch.argv.clone()).unwrap_or_default(),
             cwd,
             created: row.created,

@@ -7,6 +7,7 @@ mod doctor;
 mod end;
 mod events;
 mod gc;
+mod hook;
 mod locks;
 mod look;
 mod purge;
@@ -72,6 +73,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Purge { .. }
         | Request::Gc { dry_run: false, .. }
         | Request::Send { .. }
+        | Request::Hook(_)
         | Request::DaemonStop => true,
         Request::Lock(request) => request.changes_something(),
         Request::List
@@ -116,6 +118,7 @@ impl Supervisor {
                 Box::pin(self.doctor(client_env, version)).await
             }
             Request::Lock(request) => Box::pin(self.lock(request)).await,
+            Request::Hook(request) => self.hook(request).await,
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

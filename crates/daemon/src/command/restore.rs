@@ -30,6 +30,7 @@ use tracing::{info, warn};
 use super::Failure;
 use super::resolution::Meant;
 use crate::conversation::Seen;
+use crate::hooked;
 use crate::launch::{not_started, not_written};
 use crate::pane::{EXIT_RECORD, LAUNCH_RECORD, Life, Pane};
 use crate::replay;
@@ -150,6 +151,7 @@ impl Supervisor {
     ) -> Result<(), ErrorBody> {
         let Some(launch) = pane.launch() else { return Ok(()) };
         let mut record = LaunchRecord::clone(&launch);
+        let mut hook_file = None;
         match &again {
             Again::Agent(start) => {
                 if let Start::New(id) | Start::Resume(id) = start {
@@ -159,7 +161,11 @@ impl Supervisor {
                     }
                     record.converse(id.clone());
                 }
-                record.argv = agent.argv(record.asked(), start);
+                let (of, argv) = (agent.clone(), agent.argv(record.asked(), start));
+                let hooking = self.hooking(pane.id, &pane.dir, &record.cwd, config);
+                let wishes = Arc::clone(config);
+                (record.argv, hook_file) =
+                    run_blocking(move || hooking.again(&of, argv, &wishes)).await;
             }
             Again::Shell => {
                 let env = record.env.clone().into();
@@ -172,6 +178,7 @@ impl Supervisor {
         let (kept, config) = (record.clone(), Arc::clone(config));
         let starting = run_blocking(move || {
             this.furnish_again(&kept, &config)?;
+            hooked::write(hook_file.as_ref())?;
             record::write(&dir.join(LAUNCH_RECORD), &kept, Survive::PowerLoss)?;
             host::hooks::point("restore.recorded");
             this.start_keeper(&dir)

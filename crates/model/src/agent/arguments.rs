@@ -109,6 +109,39 @@ impl Grammar {
         kept
     }
 
+    /// Whether the agent only says something, or does something else than to work.
+    #[must_use]
+    pub fn says_and_ends(&self, arguments: &[String]) -> bool {
+        let parts = self.parts(arguments);
+        let is_subcommand = matches!(parts.first(), Some(Part::Word(word)) if self.subcommands.contains(&word.as_str()));
+        let ends = ["--help", "-h", "--version", "-v"];
+        is_subcommand
+            || parts
+                .iter()
+                .any(|part| matches!(part, Part::Option { name, .. } if ends.contains(name)))
+    }
+
+    /// `arguments` without every `option`, and the value that it had last; none if it has no value
+    /// where it needs one.
+    #[must_use]
+    pub fn without_option(
+        &self,
+        arguments: &[String],
+        option: &str,
+    ) -> Option<(Vec<String>, Option<String>)> {
+        let (mut kept, mut last) = (Vec::new(), None);
+        for part in self.parts(arguments) {
+            match part {
+                Part::Option { name, value, .. } if name == option => {
+                    last = Some(value?.to_owned());
+                }
+                Part::Option { words, .. } | Part::Rest(words) => kept.extend_from_slice(words),
+                Part::Word(word) => kept.push(word.clone()),
+            }
+        }
+        Some((kept, last))
+    }
+
     fn parts<'a>(&self, arguments: &'a [String]) -> Vec<Part<'a>> {
         let mut parts = Vec::new();
         let mut at = 0;

@@ -9,6 +9,8 @@
 //! A running process keeps `sessions/<pid>.json` about itself, in place and undocumented: it is
 //! believed only as far as it can be checked.
 
+pub(super) mod hooks;
+
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
@@ -226,6 +228,7 @@ pub(super) fn agent() -> Agent {
             outside: None,
             own_login: Some(CREDENTIALS),
         },
+        hooks: Some(hooks::HOOKS),
     }
 }
 

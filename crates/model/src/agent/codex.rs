@@ -121,6 +121,7 @@ pub(super) fn agent() -> Agent {
             }),
         },
         traces: Traces { own_login: Some("auth.json"), ..Traces::default() },
+        hooks: None,
     }
 }
 

@@ -42,6 +42,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
             identify: None,
         },
         traces: Traces::default(),
+        hooks: None,
     }
 }
 

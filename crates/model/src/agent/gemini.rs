@@ -130,6 +130,7 @@ pub(super) fn agent() -> Agent {
             identify: Some(identify),
         },
         traces: Traces { own_login: Some(".gemini/oauth_creds.json"), ..Traces::default() },
+        hooks: None,
     }
 }
 

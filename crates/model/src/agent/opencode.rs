@@ -143,6 +143,7 @@ pub(super) fn agent() -> Agent {
             identify: None,
         },
         traces: traces(),
+        hooks: None,
     }
 }
 

@@ -25,5 +25,6 @@ pub(super) fn agent() -> Agent {
         logins: Logins::default(),
         conversations: Conversations::default(),
         traces: Traces::default(),
+        hooks: None,
     }
 }

@@ -17,6 +17,7 @@ usage: fake-agent [behaviour]...
   --crash segv|abort|exit=N  end that way after the output
   --after-lines N            short for --lines N, for reading beside --crash
   --session-id ID, --resume ID   the conversation, as claude is told it
+  --settings FILE            nothing: as claude is told it
   --keep-session             keep a file about itself in CLAUDE_CONFIG_DIR, as claude does
   --said                     leave a transcript of the conversation there
   --prompt TEXT              prompt, and answer every line with `answer: ...`
@@ -74,6 +75,7 @@ impl Args {
                 "--flood" => args.flood = number(&value()?)?,
                 "--crash" => args.crash = Some(crash(&value()?)?),
                 "--session-id" | "--resume" => args.conversation = Some(value()?),
+                "--settings" => drop(value()?),
                 "--keep-session" => args.keep_session = true,
                 "--said" => args.said = true,
                 "--prompt" => args.prompt = Some(value()?),
