@@ -5,10 +5,12 @@
 
 pub mod clock;
 pub mod config;
+pub mod copy;
 pub mod descriptors;
 pub mod examine;
 pub mod file;
 pub mod furnish;
+pub mod git;
 pub mod hooks;
 pub mod household;
 pub mod lock;
@@ -23,5 +25,6 @@ pub mod socket;
 pub mod store;
 pub mod transcript;
 pub mod usage;
+pub mod workspace;
 
 pub use root::StateRoot;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use crate::household::Household;
 use model::{PaneId, ProcessIdentity};
@@ -173,6 +174,21 @@ pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<St
     let roots = found.iter().map(|p| p.pid).collect();
     found.extend(below(&all, roots, household).found);
     found
+}
+
+/// The processes whose working directory is in a tree, with their names.
+#[must_use]
+pub fn working_in(tree: &Path) -> Vec<(Stat, String)> {
+    let tree = fs::canonicalize(tree).unwrap_or_else(|_| tree.to_owned());
+    let is_in = |process: &Stat| {
+        let cwd = fs::read_link(format!("/proc/{}/cwd", process.pid));
+        !process.zombie && cwd.is_ok_and(|cwd| cwd.starts_with(&tree))
+    };
+    let name = |process: Stat| {
+        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
+        (process, name.trim_end().to_owned())
+    };
+    all().into_iter().filter(is_in).map(name).collect()
 }
 
 /// The panes whose id some process carries in its environment.
