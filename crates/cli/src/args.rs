@@ -282,6 +282,10 @@ pub(crate) struct CloseArgs {
     /// Kill what has not left by itself after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
+
+    /// Lose the work that this word stands for; an error that names work gives it (can be repeated)
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) discard: Vec<String>,
 }
 
 /// Arguments of `purge`.
@@ -295,6 +299,10 @@ pub(crate) struct PurgeArgs {
     /// Kill what has not left by itself after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
+
+    /// Lose the work that this word stands for; an error that names work gives it (can be repeated)
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) discard: Vec<String>,
 
     /// Do not ask; without a terminal, and with --json, nobody can be asked
     #[arg(short, long)]

@@ -276,9 +276,13 @@ fn is_timeout(why: &io::Error) -> bool {
 /// How long to wait for the answer; none waits for ever.
 fn patience(request: &Request) -> Option<Duration> {
     let allowed = match request {
-        Request::Stop { grace_ms, .. }
-        | Request::Close { grace_ms, .. }
-        | Request::Purge { grace_ms, .. } => *grace_ms,
+        Request::Stop { grace_ms, .. } => *grace_ms,
+        // A tree of any size is looked through for what would be lost.
+        Request::Close { grace_ms, .. } | Request::Purge { grace_ms, .. } => {
+            grace_ms.saturating_add(600_000)
+        }
+        // So is one that is copied or checked out.
+        Request::New(_) => 900_000,
         Request::Send { timeout_ms, .. } => *timeout_ms,
         Request::Lock(request) => request.allowed_ms(),
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
@@ -288,8 +292,7 @@ fn patience(request: &Request) -> Option<Duration> {
         Request::Doctor { .. } => 120_000,
         // As long as it takes to walk through and delete trees of any size.
         Request::Events { follow: true, .. } | Request::Gc { .. } => return None,
-        Request::New(_)
-        | Request::List
+        Request::List
         | Request::Show { .. }
         | Request::Locate { .. }
         | Request::Rename { .. }

@@ -55,6 +55,11 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     }
     facts.add_some("config", pane.config_dir.as_deref());
     facts.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
+    if let Some(kind) = pane.workspace_kind {
+        let branch = pane.branch.as_ref().map(|branch| format!(" on branch {branch}"));
+        let branch = branch.unwrap_or_default();
+        facts.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
+    }
     facts.add("directory", &pane.dir);
     if let Some(live) = &pane.live {
         facts.add("size", &live.size.to_string());
@@ -264,7 +269,7 @@ impl Facts {
 mod tests {
     use model::conflict::{Evidence, Outcome};
     use model::isolation::{AgentDir, Isolation, Method};
-    use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size};
+    use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size, WorkspaceKind};
     use protocol::control::{ListedSession, LiveView};
 
     use super::*;
@@ -312,6 +317,8 @@ mod tests {
             }),
             login_note: None,
             workspace: "/src".to_owned(),
+            workspace_kind: Some(WorkspaceKind::Shared),
+            branch: None,
             temp: "/state/temp".to_owned(),
             output: "/state/output".to_owned(),
             conversation: None,

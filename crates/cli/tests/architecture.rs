@@ -44,9 +44,14 @@ fn files_with(what: &str) -> Vec<String> {
 fn a_process_in_a_pane_is_started_in_one_place() {
     let started = files_with("Command::new(");
     // The daemon, a question to an agent in a throwaway directory (in no pane), a pane's keeper,
-    // and the pane's program: nothing else is started.
-    let places =
-        ["cli/src/start.rs", "daemon/src/probe.rs", "daemon/src/spawn.rs", "keeper/src/pty.rs"];
+    // git, and the pane's program: nothing else is started.
+    let places = [
+        "cli/src/start.rs",
+        "daemon/src/probe.rs",
+        "daemon/src/spawn.rs",
+        "host/src/git.rs",
+        "keeper/src/pty.rs",
+    ];
     assert_eq!(started, places);
     assert_eq!(files_with("pre_exec"), ["keeper/src/pty.rs"]);
     assert_eq!(files_with("launch::plan("), ["daemon/src/launch.rs"]);

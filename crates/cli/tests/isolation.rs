@@ -333,8 +333,21 @@ fn a_restored_pane_is_started_with_exactly_what_it_was_started_with() {
     let project = home.dir().join("project");
     fs::create_dir(&project).unwrap();
     let cwd = project.to_str().unwrap();
-    let new =
-        ["new", "-d", "--json", "-n", "dev", "--cwd", cwd, "--size", "91x31", "--env", "MINE=1"];
+    let new = [
+        "new",
+        "-d",
+        "--json",
+        "-n",
+        "dev",
+        "--workspace",
+        "shared",
+        "--cwd",
+        cwd,
+        "--size",
+        "91x31",
+        "--env",
+        "MINE=1",
+    ];
     let words: Vec<&str> =
         new.iter().chain(&["--", "claude", "--model", "opus", "first words"]).copied().collect();
     let shown = home.ccmux(&words).env("LANG", "first").json();

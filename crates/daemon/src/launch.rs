@@ -35,6 +35,7 @@ use crate::retire::Keep;
 use crate::spawn::{self, Starting};
 use crate::supervisor::{Supervisor, point, run_blocking};
 use crate::trash::{self, Since};
+use crate::workspace;
 
 /// The session record in a session's directory.
 pub(crate) const SESSION_RECORD: &str = ".session";
@@ -123,7 +124,7 @@ impl Supervisor {
             (plan, entry)
         })
         .await;
-        let plan = plan.map_err(unplannable)?;
+        let mut plan = plan?;
         pane.set_launch(plan.record.clone());
         if let Some(id) = &plan.record.conversation {
             self.claim(pane.id, id).await?;
@@ -135,14 +136,13 @@ impl Supervisor {
             pane_dir: pane.dir.clone(),
             sessions_dir: self.root.sessions(),
         };
-        let this = Arc::clone(self);
+        let (this, known) = (Arc::clone(self), Arc::clone(pane));
         let (files, starting) = run_blocking(move || {
-            let made = files.make(&plan.record, || this.keep_apart(&plan, &config));
-            let starting = made.and_then(|()| this.start_keeper(&files.pane_dir));
+            let starting = this.make_files(&files, &mut plan, &config, &known);
             (files, starting)
         })
         .await;
-        let starting = starting.map_err(not_written)?;
+        let starting = starting?;
         let synced = run_blocking(move || files.sync());
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
         let keeper = keeper.map_err(|why| not_started(&why))?;
@@ -158,6 +158,22 @@ impl Supervisor {
             return Err(error);
         }
         Ok(keeper)
+    }
+
+    /// Makes everything of a pane that is on disk, and starts its keeper. Blocks.
+    fn make_files(
+        &self,
+        files: &Files,
+        plan: &mut Plan,
+        config: &Config,
+        pane: &Pane,
+    ) -> Result<Starting, ErrorBody> {
+        files.make_dirs().map_err(not_written)?;
+        self.make_workspace(&files.pane_dir, &mut plan.record, &files.session.name)?;
+        pane.set_launch(plan.record.clone());
+        self.keep_apart(plan, config).map_err(not_written)?;
+        files.write(&plan.record).map_err(not_written)?;
+        self.start_keeper(&files.pane_dir).map_err(not_written)
     }
 
     /// Puts on record that a pane lives.
@@ -176,7 +192,9 @@ impl Supervisor {
         entry: &Entry,
         request: &LaunchRequest,
         config: &Config,
-    ) -> Result<Plan, launch::Unplannable> {
+    ) -> Result<Plan, ErrorBody> {
+        let asked = request.workspace.unwrap_or(config.workspace);
+        let place = workspace::decide(&pane.dir, entry.session.mode, asked, request)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let setting = Setting {
             pane: pane.id,
@@ -187,6 +205,7 @@ impl Supervisor {
                 temp: text(pane.dir.join("temp")),
                 output: text(pane.dir.join("output")),
             },
+            place: Some(place),
             root: &self.root.path().to_string_lossy(),
             owner: rustix::process::geteuid().as_raw(),
             method: entry.session.isolation.unwrap_or(config.isolation.method),
@@ -204,7 +223,9 @@ impl Supervisor {
             version: env!("CARGO_PKG_VERSION"),
         };
         let hooking = self.hooking(pane.id, &pane.dir, &request.cwd, config);
-        hooking.with(config, |hooks| launch::plan(request, &Setting { hooks, ..setting }))
+        let planned =
+            hooking.with(config, |hooks| launch::plan(request, &Setting { hooks, ..setting }));
+        planned.map_err(unplannable)
     }
 
     /// Makes the directories that keep a pane apart, and fills them.
@@ -352,12 +373,7 @@ struct Files {
 }
 
 impl Files {
-    /// Makes them; `keep_apart` makes those that lie elsewhere.
-    fn make(
-        &self,
-        launch: &LaunchRecord,
-        keep_apart: impl FnOnce() -> Result<(), FileError>,
-    ) -> Result<(), FileError> {
+    fn make_dirs(&self) -> Result<(), FileError> {
         file::make_dir(&self.session_dir)?;
         file::make_dir(&self.session_dir.join("panes"))?;
         file::make_dir(&self.pane_dir)?;
@@ -365,7 +381,11 @@ impl Files {
             file::make_dir(&self.pane_dir.join(part))?;
         }
         hooks::point("new.directories");
-        keep_apart()?;
+        Ok(())
+    }
+
+    /// Writes the records, when everything that they tell of is there.
+    fn write(&self, launch: &LaunchRecord) -> Result<(), FileError> {
         if self.session_is_new {
             let path = self.session_dir.join(SESSION_RECORD);
             record::write(&path, &self.session, Survive::Kill)?;

@@ -45,6 +45,7 @@ mod supervise;
 mod supervisor;
 mod sweep;
 mod trash;
+mod workspace;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;

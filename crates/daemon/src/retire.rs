@@ -18,6 +18,7 @@ use tracing::warn;
 use crate::pane::Pane;
 use crate::supervisor::{Supervisor, run_blocking};
 use crate::trash::{self, Since};
+use crate::workspace;
 
 /// What of a pane stays when it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,9 @@ pub(crate) fn retire(
         }
     }
     host::hooks::point("retire.apart");
+    let left = &mut retired.left;
+    let tree = workspace::retire(&root.locks(), dir, &trash, pane, keep.since(), left)?;
+    retired.moved.extend(tree);
     let own = trash::shelve(dir, &trash, "pane", pane, keep.since())?;
     // One sync for all of them. What keeps a pane apart lies in as many places as there are agents,
     // and those are not synced: if a directory is back there after a power loss, it belongs to no

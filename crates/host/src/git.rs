@@ -333,8 +333,7 @@ mod tests {
         let file = dir.path().join("lock");
         let turn = Turn::of_file(&file).unwrap();
         let held = turn.0.try_clone().unwrap();
-        let mut child =
-            Command::new("cat").stdin(Stdio::piped()).stdout(held).spawn().unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(held).spawn().unwrap();
 
         drop(turn);
 

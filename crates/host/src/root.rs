@@ -156,6 +156,12 @@ impl StateRoot {
         self.0.join("trash")
     }
 
+    /// Locks that several processes respect, and the snapshot of those that panes hold.
+    #[must_use]
+    pub fn locks(&self) -> PathBuf {
+        self.0.join("locks")
+    }
+
     /// The directories that keep this pane apart from others, as far as they are there: whatever
     /// has its name, be it a directory or not.
     #[must_use]

@@ -327,6 +327,7 @@ mod testing {
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
             },
+            place: None,
             root: "/s",
             owner: 1000,
             method: Method::ConfigDir,

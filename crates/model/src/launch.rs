@@ -22,7 +22,7 @@ use crate::role::{self, UnknownRole};
 use crate::session::SessionMode;
 use crate::size::Size;
 use crate::time::Timestamp;
-use crate::workspace::{Workspace, WorkspaceKind};
+use crate::workspace::{Place, Workspace, WorkspaceKind};
 
 /// In a pane: which it is.
 pub const PANE_ID: &str = "CCMUX_PANE_ID";
@@ -155,6 +155,8 @@ pub struct Setting<'a> {
     pub name: Name,
     /// Its directories.
     pub paths: PanePaths,
+    /// Where it works; where it was asked for if nothing is said.
+    pub place: Option<Place>,
     /// The state root.
     pub root: &'a str,
     /// The user that the state root belongs to.
@@ -281,8 +283,8 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         agent: agent.name.clone(),
         argv,
         asked,
-        cwd: request.cwd.clone(),
-        workspace: None,
+        cwd: cwd(request, setting).to_owned(),
+        workspace: setting.place.as_ref().map(|place| place.workspace.clone()),
         env,
         size: request.size.unwrap_or_default(),
         created: setting.now,
@@ -298,6 +300,10 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         limits: setting.limits.with(&request.limits),
     };
     Ok(Plan { record, furnishings, agent, users_dir, resumes, hook_file })
+}
+
+fn cwd<'a>(request: &'a LaunchRequest, setting: &'a Setting<'_>) -> &'a str {
+    setting.place.as_ref().map_or(&request.cwd, |place| &place.cwd)
 }
 
 /// What is wrong with a request, if anything; otherwise its agent, program and arguments.
@@ -428,7 +434,7 @@ fn own_variables(
         (PANE_ID, setting.pane.to_string()),
         ("SESSION_ID", setting.session.to_string()),
         ("PANE_ID", setting.pane.to_string()),
-        ("WORKING_DIR", request.cwd.clone()),
+        ("WORKING_DIR", cwd(request, setting).to_owned()),
         ("TMPDIR", setting.paths.temp.clone()),
         ("OUTPUT_DIR", setting.paths.output.clone()),
         // What the emulator of a pane understands, whatever the outer terminal is.
@@ -459,6 +465,7 @@ mod tests {
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
             },
+            place: None,
             root: "/s",
             owner: 1000,
             method: Method::ConfigDir,

@@ -84,6 +84,15 @@ pub struct Workspace {
     pub base: Option<String>,
 }
 
+/// A workspace, and where in it a pane starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The workspace.
+    pub workspace: Workspace,
+    /// The directory to start in, as an absolute path.
+    pub cwd: String,
+}
+
 impl Workspace {
     /// Whether it was made for the pane, and goes with it.
     #[must_use]

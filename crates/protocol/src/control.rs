@@ -11,7 +11,7 @@ use model::isolation::Isolation;
 use model::key::Key;
 use model::{
     ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size,
-    Timestamp,
+    Timestamp, WorkspaceKind,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,9 @@ pub enum Request {
         target: String,
         /// How long the processes may take to leave by themselves.
         grace_ms: u64,
+        /// Work that may be lost with it, each by the word for exactly that.
+        #[serde(default)]
+        discard: Vec<String>,
     },
     /// Start a pane again that has ended, or every such pane of a session, going on with its
     /// conversation: [`Response::Pane`] or [`Response::Session`].
@@ -75,6 +78,9 @@ pub enum Request {
         target: String,
         /// How long the processes may take to leave by themselves.
         grace_ms: u64,
+        /// Work that may be lost with it, each by the word for exactly that.
+        #[serde(default)]
+        discard: Vec<String>,
     },
     /// Look for directories that nobody needs, and deal with them: [`Response::Gc`].
     Gc {
@@ -308,6 +314,12 @@ pub struct PaneView {
     pub login_note: Option<String>,
     /// Where it works.
     pub workspace: String,
+    /// What kind of tree that is, where it is on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_kind: Option<WorkspaceKind>,
+    /// The branch that was made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// Its `TMPDIR`.
     pub temp: String,
     /// Its `OUTPUT_DIR`.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::WorkspaceKind;
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
 
@@ -28,9 +29,22 @@ fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure>
             attach(context, terminal, &target, false)
         }
         Ok(other) => Err(unexpected(&other).into()),
-        Err(body) if body.code == ErrorCode::NotFound => new::run(context, &NewArgs::default()),
+        Err(body) if body.code == ErrorCode::NotFound => start(context),
         Err(body) => Err(body.into()),
     }
+}
+
+/// Starts a shell in a new pane. Where no tree follows from the directory, as in a home, the pane
+/// works in the directory itself: who types nothing but `ccmux` is not asked what to choose.
+fn start(context: &Context) -> Result<(), Failure> {
+    let started = new::run(context, &NewArgs::default());
+    let Err(Failure::Error(body)) = &started else { return started };
+    if body.code != ErrorCode::Conflict {
+        return started;
+    }
+    context.out.warn(&format!("{}, so the new pane works in it directly", body.message));
+    let shared = NewArgs { workspace: Some(WorkspaceKind::Shared), ..NewArgs::default() };
+    new::run(context, &shared)
 }
 
 fn say_what_next(context: &Context) -> Result<(), Failure> {

@@ -20,7 +20,8 @@ pub(super) fn run(context: &Context, args: &CloseArgs) -> Result<(), Failure> {
     let progress = context.out.progress(Counted("closing", args.ids.len()).to_string());
 
     let answers = each(context, &args.ids, |link, id| {
-        let close = Request::Close { target: id.to_owned(), grace_ms };
+        let close =
+            Request::Close { target: id.to_owned(), grace_ms, discard: args.discard.clone() };
         let response = link.ask_once(&close, "the pane may or may not be closed")?;
         if response == Response::Done { Ok(()) } else { Err(unexpected(&response)) }
     });

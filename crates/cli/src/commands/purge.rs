@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
         count => format!("purging {count} sessions…"),
     });
 
-    let answers = each(context, &ids, |link, id| purge(link, id, grace_ms));
+    let answers = each(context, &ids, |link, id| purge(link, id, grace_ms, &args.discard));
 
     drop(progress);
     let (done, result) = context.sort_out(&ids, answers);
@@ -49,11 +49,16 @@ pub(super) fn run(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
 }
 
 /// Asks until it is done. A daemon that dies may have done it already.
-fn purge(link: &mut Link<'_>, id: &str, grace_ms: u64) -> Result<(), ErrorBody> {
+fn purge(
+    link: &mut Link<'_>,
+    id: &str,
+    grace_ms: u64,
+    discard: &[String],
+) -> Result<(), ErrorBody> {
     let mut asked = 0;
     let answer = link.ask_again(|| {
         asked += 1;
-        Request::Purge { target: id.to_owned(), grace_ms }
+        Request::Purge { target: id.to_owned(), grace_ms, discard: discard.to_vec() }
     });
     match answer {
         Ok(Response::Done) => Ok(()),

@@ -23,6 +23,7 @@ use crate::pane::{Keeper, Life, Pane};
 use crate::retire::Keep;
 use crate::supervise::kill;
 use crate::supervisor::{Supervisor, point};
+use crate::workspace;
 
 /// How long a keeper may take to say that it heard.
 const HEARD: Duration = Duration::from_secs(2);
@@ -136,6 +137,7 @@ impl Supervisor {
         self: &Arc<Self>,
         target: &str,
         grace_ms: u64,
+        discard: &[String],
     ) -> Result<Response, Failure> {
         let row = self.rows().await?.find_pane(target)?;
         let Some(pane) = self.pane(row.id) else { return Err(StoreError::Gone.into()) };
@@ -145,6 +147,10 @@ impl Supervisor {
         }
         self.stop_all(std::slice::from_ref(&row), grace_ms).await?;
         point("close.stopped").await;
+        if let Some(work) = self.unsaved_work(&pane, discard).await? {
+            return Err(workspace::stays(&row.name, &pane, &work).into());
+        }
+        point("close.checked").await;
         self.registry.change(move |change| change.mark_closing(row.id)).await?;
         let kept = pane.launch().is_some_and(|launch| launch.isolation.kept_on_close);
         self.try_retire(&pane, if kept { Keep::Apart } else { Keep::Nothing }).await?;

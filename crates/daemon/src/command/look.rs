@@ -192,6 +192,7 @@ impl Supervisor {
         let dir = self.root.pane(row.session, row.id);
         let part = |name: &str| dir.join(name).to_string_lossy().into_owned();
         let cwd = launch.map(|launch| launch.cwd.clone()).unwrap_or_default();
+        let workspace = launch.and_then(|launch| launch.workspace.as_ref());
         let child = sight.keeper.as_ref().map(|keeper| keeper.record.child.pid);
         let incompatible = sight.keeper.as_ref().and_then(|keeper| keeper.incompatible());
         PaneView {
@@ -205,7 +206,9 @@ impl Supervisor {
             config_dir: launch.and_then(config_dir),
             isolation: launch.map(|launch| launch.isolation.clone()),
             login_note: None,
-            workspace: cwd.clone(),
+            workspace: workspace.map_or_else(|| cwd.clone(), |workspace| workspace.path.clone()),
+            workspace_kind: workspace.map(|workspace| workspace.kind),
+            branch: workspace.and_then(|workspace| workspace.branch.clone()),
             temp: part("temp"),
             output: part("output"),
             conversation: launch.and_then(|launch| launch.conversation.clone()),

@@ -102,9 +102,13 @@ impl Supervisor {
             Request::Locate { target } => self.locate(target.as_deref()).await,
             Request::Rename { target, name } => self.rename(&target, name).await,
             Request::Stop { target, grace_ms } => self.stop(&target, grace_ms).await,
-            Request::Close { target, grace_ms } => Box::pin(self.close(&target, grace_ms)).await,
+            Request::Close { target, grace_ms, discard } => {
+                Box::pin(self.close(&target, grace_ms, &discard)).await
+            }
             Request::Restore { target } => Box::pin(self.restore(&target)).await,
-            Request::Purge { target, grace_ms } => Box::pin(self.purge(&target, grace_ms)).await,
+            Request::Purge { target, grace_ms, discard } => {
+                Box::pin(self.purge(&target, grace_ms, &discard)).await
+            }
             Request::Gc { dry_run, empty_trash } => Box::pin(self.gc(dry_run, empty_trash)).await,
             Request::Send { target, typing, timeout_ms } => {
                 self.send(&target, typing, timeout_ms).await

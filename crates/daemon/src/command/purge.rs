@@ -23,6 +23,7 @@ use crate::pane::{Life, Pane};
 use crate::retire::Keep;
 use crate::supervisor::{Supervisor, point, run_blocking};
 use crate::trash::{self, Since};
+use crate::workspace;
 
 /// How often it is tried again because panes were started in the session meanwhile.
 const ROUNDS: usize = 5;
@@ -36,6 +37,7 @@ impl Supervisor {
         self: &Arc<Self>,
         target: &str,
         grace_ms: u64,
+        discard: &[String],
     ) -> Result<Response, Failure> {
         let session = match self.rows().await?.find(target)? {
             Meant::Session(row) => row.record,
@@ -47,7 +49,7 @@ impl Supervisor {
             }
         };
         let mut trees = Vec::new();
-        let purged = self.purge_all(&session, grace_ms, &mut trees).await;
+        let purged = self.purge_all(&session, grace_ms, discard, &mut trees).await;
         // Also what was moved before something failed: it was asked to go.
         self.delete_soon(trees);
         purged.map(|()| Response::Done)
@@ -57,10 +59,11 @@ impl Supervisor {
         self: &Arc<Self>,
         session: &SessionRecord,
         grace_ms: u64,
+        discard: &[String],
         trees: &mut Vec<PathBuf>,
     ) -> Result<(), Failure> {
         for _ in 0..ROUNDS {
-            if self.purge_panes(session.id, grace_ms, trees).await? {
+            if self.purge_panes(session, grace_ms, discard, trees).await? {
                 trees.extend(self.shelve_session(session.id).await);
                 info!(session = %session.id, "purged");
                 return Ok(());
@@ -75,12 +78,13 @@ impl Supervisor {
     /// not if others were started in it meanwhile.
     async fn purge_panes(
         self: &Arc<Self>,
-        session: SessionId,
+        session: &SessionRecord,
         grace_ms: u64,
+        discard: &[String],
         trees: &mut Vec<PathBuf>,
     ) -> Result<bool, Failure> {
         let rows = self.rows().await?;
-        let rows: Vec<PaneRow> = rows.panes_of(session).cloned().collect();
+        let rows: Vec<PaneRow> = rows.panes_of(session.id).cloned().collect();
         let panes: Vec<Arc<Pane>> = rows
             .iter()
             .map(|row| self.pane(row.id).unwrap_or_else(|| self.pane_without_life(row)))
@@ -92,6 +96,15 @@ impl Supervisor {
         }
         self.stop_all(&rows, grace_ms).await?;
         point("purge.stopped").await;
+        // All of it, before anything goes: a session goes whole or not at all.
+        let mut unsaved = Vec::new();
+        for (pane, row) in panes.iter().zip(&rows) {
+            let work = self.unsaved_work(pane, discard).await?;
+            unsaved.extend(work.map(|work| (row.name.clone(), work)));
+        }
+        if !unsaved.is_empty() {
+            return Err(workspace::session_stays(&session.name, &unsaved).into());
+        }
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         let going = ids.clone();
         self.registry
@@ -105,6 +118,7 @@ impl Supervisor {
             trees.extend(self.try_retire(pane, Keep::NotEvenInTrash).await?);
         }
         point("purge.retired").await;
+        let session = session.id;
         let removed = self.registry.change(move |change| {
             for id in ids {
                 change.remove_pane(id).map(drop).or_else(unless_gone)?;

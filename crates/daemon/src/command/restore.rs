@@ -35,6 +35,7 @@ use crate::launch::{not_started, not_written};
 use crate::pane::{EXIT_RECORD, LAUNCH_RECORD, Life, Pane};
 use crate::replay;
 use crate::supervisor::{Supervisor, point, run_blocking};
+use crate::workspace;
 
 /// How soon an agent ends that cannot go on with a conversation.
 const REFUSES_WITHIN: Duration = Duration::from_secs(20);
@@ -121,7 +122,12 @@ impl Supervisor {
         }
         let launch = pane.launch().unwrap_or(launch);
         let (checked, of) = (Arc::clone(&launch), agent.clone());
-        run_blocking(move || check_dirs(&checked)).await?;
+        let dir = pane.dir.clone();
+        run_blocking(move || {
+            check_dirs(&checked)?;
+            workspace::check_again(&dir, &checked)
+        })
+        .await?;
         let start = run_blocking(move || how(&of, &launch)).await;
         let (again, why) = match start {
             Ok(start) => (Again::Agent(start), None),

@@ -212,8 +212,9 @@ fn stashes(made: &Made, at: &Path) -> Result<Vec<(String, String)>, WorkspaceErr
     let (wip, named) = (format!("WIP on {branch}: "), format!("On {branch}: "));
     let is_clone = made.workspace.kind == WorkspaceKind::Clone;
     let said = String::from_utf8_lossy(&said);
-    let of_it = said.lines().filter_map(|line| line.split_once(' ')).filter(|(_, what)| {
-        is_clone || what.starts_with(&wip) || what.starts_with(&named)
-    });
+    let of_it = said
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(_, what)| is_clone || what.starts_with(&wip) || what.starts_with(&named));
     Ok(of_it.map(|(id, what)| (id.to_owned(), what.to_owned())).collect())
 }
