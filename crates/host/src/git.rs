@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -200,25 +200,37 @@ impl Git {
             _ => GitError::System(error),
         })?;
         let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let group = Pid::from_child(&child);
-        let ended = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from);
-        let ended = ended.and_then(|held| wait(&held));
-        if !matches!(ended, Ok(true)) {
-            // It was not waited for, so the number is still its own, and its group's.
-            let _ended = kill_process_group(group, Signal::KILL);
-        }
-        let status = child.wait()?;
+        let status = end_within(&mut child, PATIENCE);
         let read = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
         let (said, complained) = (read(out), read(err));
-        if ended? { Ok((status, said, complained)) } else { Err(GitError::TimedOut(what())) }
+        let status = status?.ok_or_else(|| GitError::TimedOut(what()))?;
+        Ok((status, said, complained))
     }
 }
 
+/// How a child ended that is at the head of a process group of its own; none if it had to be killed
+/// with its group because it took too long.
+///
+/// # Errors
+///
+/// The system's; it is gone then, too.
+pub(crate) fn end_within(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let group = Pid::from_child(child);
+    let ended = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from);
+    let ended = ended.and_then(|held| wait(&held, patience));
+    if !matches!(ended, Ok(true)) {
+        // It was not waited for, so the number is still its own, and its group's.
+        let _ended = kill_process_group(group, Signal::KILL);
+    }
+    let status = child.wait()?;
+    Ok(ended?.then_some(status))
+}
+
 /// Whether the process ended in time.
-fn wait(pidfd: &impl std::os::fd::AsFd) -> io::Result<bool> {
+fn wait(pidfd: &impl std::os::fd::AsFd, patience: Duration) -> io::Result<bool> {
     let begun = Instant::now();
     loop {
-        let left = PATIENCE.saturating_sub(begun.elapsed());
+        let left = patience.saturating_sub(begun.elapsed());
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&left)) {
             Ok(0) => return Ok(false),

@@ -156,6 +156,12 @@ impl StateRoot {
         self.0.join("trash")
     }
 
+    /// What all panes may read.
+    #[must_use]
+    pub fn shared(&self) -> PathBuf {
+        self.0.join("shared")
+    }
+
     /// Locks that several processes respect, and the snapshot of those that panes hold.
     #[must_use]
     pub fn locks(&self) -> PathBuf {
