@@ -3,6 +3,7 @@
 mod environment;
 mod examples;
 mod hook;
+mod limits;
 mod values;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use protocol::control::Until;
 
 pub(crate) use environment::SurroundingsArgs;
 pub(crate) use hook::HookArgs;
+pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use values::Variable;
 use values::{seconds, until};
 
@@ -61,6 +63,10 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// Print what a pane shows or has written
     Read(ReadArgs),
+    /// Show or change what a pane may take
+    Limit(LimitArgs),
+    /// Let the processes of frozen panes go on
+    Thaw(ThawArgs),
     /// Wait until something is true of a pane
     Wait(WaitArgs),
     /// End the processes of panes or sessions and keep their directories

@@ -10,6 +10,7 @@ mod doctor;
 mod events;
 mod gc;
 mod hook;
+mod limit;
 mod ls;
 mod man;
 mod new;
@@ -20,6 +21,7 @@ mod restore;
 mod send;
 mod show;
 mod stop;
+mod thaw;
 mod wait;
 
 use crate::args::{Cli, Command};
@@ -59,6 +61,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Rename(args) => rename::run(context, args),
         Command::Send(args) => send::run(context, args),
         Command::Read(args) => read::run(context, args),
+        Command::Limit(args) => limit::run(context, args),
+        Command::Thaw(args) => thaw::run(context, args),
         Command::Wait(args) => wait::run(context, args),
         Command::Stop(args) => stop::run(context, args),
         Command::Restore(args) => restore::run(context, args),

@@ -295,6 +295,9 @@ fn patience(request: &Request) -> Option<Duration> {
         Request::List
         | Request::Show { .. }
         | Request::Locate { .. }
+        | Request::Limit { .. }
+        | Request::Thaw { .. }
+        | Request::LimitNews { .. }
         | Request::Rename { .. }
         | Request::Read { .. }
         | Request::Events { follow: false, .. }

@@ -1,6 +1,7 @@
 //! The views of the control protocol, as text for people.
 
 mod health;
+mod limits;
 
 use model::event::{Event, Happening};
 use model::isolation::Login;
@@ -11,6 +12,7 @@ use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
 
 pub(crate) use health::health;
+pub(crate) use limits::limits;
 
 /// `ls`.
 pub(crate) fn listing(listing: &Listing, style: Style) -> String {
@@ -37,6 +39,8 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     facts.add("id", &pane.id.to_string());
     facts.add("session", &format!("{} ({}, {})", session.name, session.id, session.mode));
     facts.add("state", &pane_state(pane));
+    let frozen = pane.frozen.as_ref().map(|frozen| limits::frozen(frozen, style));
+    facts.add_some("frozen", frozen.as_deref());
     facts.add_some("problem", pane.problem.as_deref());
     facts.add_some("pid", pane.pid.map(|pid| pid.to_string()).as_deref());
     facts.add("agent", &pane.agent);
@@ -46,6 +50,7 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     facts.add("created", &moment(pane.created, style.now));
     if let Some(ending) = &pane.ending {
         facts.add("ended", &format!("{} ({ending})", moment(ending.at, style.now)));
+        facts.add_some("why", ending.detail.as_deref());
     }
     if let Some(isolation) = &pane.isolation {
         facts.add("isolation", isolation.method.as_str());
@@ -71,6 +76,9 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         let last = live.last_output.map(|at| moment(at, style.now));
         facts.add_some("last output", last.as_deref());
         facts.add("keeper", &live.keeper_pid.to_string());
+        for (label, fact) in live.limits.iter().flat_map(limits::facts) {
+            facts.add(label, &fact);
+        }
     }
     facts.render()
 }
@@ -146,6 +154,19 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
             let pane = pane.short();
             format!("pane {pane} lost its keeper; {killed} processes of it were ended")
         }
+        Happening::LimitNear { pane, resource, used, limit } => {
+            let (pane, what) = (pane.short(), limits::of(*resource, *used, *limit));
+            format!("pane {pane} is near its limit: it takes {what}")
+        }
+        Happening::LimitExceeded { pane, resource, used, limit, policy } => {
+            let (pane, what) = (pane.short(), limits::of(*resource, *used, *limit));
+            format!("pane {pane} is over its limit: it takes {what}; policy: {policy}")
+        }
+        Happening::LimitKept { pane, resource, limit } => {
+            let (pane, limit) = (pane.short(), resource.text(*limit));
+            format!("pane {pane} wanted more than {limit} of {resource} and was refused")
+        }
+        Happening::PaneThawed { pane } => format!("pane {} was thawed", pane.short()),
         Happening::PaneClosed { pane } => format!("pane {} was closed", pane.short()),
         Happening::Conflict { path, pane, name, held_by, outcome, .. } => {
             let who = match (name, pane) {
@@ -182,7 +203,7 @@ fn pane_table() -> Table {
 fn pane_row(session: &SessionView, pane: &PaneView, style: Style) -> Vec<Cell> {
     let colour = match pane.state {
         PaneState::Running => Colour::Green,
-        PaneState::Starting | PaneState::Stopping => Colour::Yellow,
+        PaneState::Starting | PaneState::Stopping | PaneState::Frozen => Colour::Yellow,
         PaneState::Lost => Colour::Red,
         PaneState::Exited => Colour::Dim,
     };
@@ -327,6 +348,7 @@ mod tests {
             cwd: "/src".to_owned(),
             created: ago(125),
             dir: "/state/panes/dev1".to_owned(),
+            frozen: None,
             live: None,
             locks: Vec::new(),
             problem: None,
@@ -386,6 +408,7 @@ mod tests {
             log_end: 8192,
             clients: 1,
             last_output: Some(ago(3)),
+            limits: None,
             log_problem: None,
         };
         let alive = PaneAnswer { session: web(), pane: PaneView { live: Some(live), ..dev1() } };

@@ -85,6 +85,7 @@ impl Supervisor {
         let keeper = Arc::new(keeper);
         pane.publish(Life::Live(Arc::clone(&keeper)));
         self.watch(pane, keeper);
+        self.heed_limits(pane);
         self.follow(pane);
         self.probe(pane);
     }

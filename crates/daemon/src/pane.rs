@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use host::file::{FileError, Survive};
 use host::record::{self, RecordError};
 use model::lifecycle::Evidence;
+use model::limits::Frozen;
 use model::{Ending, LaunchRecord, PaneId, PaneState, SessionId};
 use protocol::greeting::SPOKEN;
-use protocol::pane::KeeperRecord;
+use protocol::pane::{FROZEN, KeeperRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -78,6 +79,7 @@ pub(crate) struct Sight {
     pub(crate) state: PaneState,
     pub(crate) keeper: Option<Arc<Keeper>>,
     pub(crate) ending: Option<Ending>,
+    pub(crate) frozen: Option<Frozen>,
 }
 
 impl Pane {
@@ -187,13 +189,16 @@ impl Pane {
             // Asked for before the ending is looked for: the keeper writes it before it leaves.
             Life::Live(keeper) => (keeper.is_alive(), Some(keeper), self.recorded_ending().ok()),
         };
+        let frozen = keeper.as_ref().and_then(|_| record::read(&self.dir.join(FROZEN)).ok());
         let state = PaneState::derive(Evidence {
             keeper_alive: alive,
             keeper_recorded: keeper.is_some(),
             stop_asked: self.was_asked_to_stop(),
+            frozen: frozen.is_some(),
             ending: ending.as_ref(),
         });
-        Sight { state, keeper, ending }
+        let frozen = frozen.filter(|_| state == PaneState::Frozen);
+        Sight { state, keeper, ending, frozen }
     }
 
     /// The ending that the pane's directory records.

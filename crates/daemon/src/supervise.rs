@@ -20,6 +20,7 @@ use protocol::pane::KeeperRecord;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tracing::{info, warn};
 
+use crate::command::limits;
 use crate::conversation::Seen;
 use crate::pane::{EXIT_RECORD, Keeper, Life, Pane};
 use crate::supervisor::{Supervisor, run_blocking};
@@ -56,8 +57,13 @@ impl Supervisor {
     /// else did.
     pub(crate) async fn settle(self: &Arc<Self>, pane: &Arc<Pane>, keeper: Option<KeeperRecord>) {
         let (this, looked_at) = (Arc::clone(self), Arc::clone(pane));
-        let (ending, killed) =
-            run_blocking(move || this.find_ending(&looked_at, keeper.as_ref())).await;
+        let (ending, killed) = run_blocking(move || {
+            let found = this.find_ending(&looked_at, keeper.as_ref());
+            limits::remove_groups(&looked_at.dir);
+            found
+        })
+        .await;
+        self.tell_limit_news(pane).await;
         info!(pane = %pane.id, %ending, killed, "ended");
         let (id, told) = (pane.id, ending.clone());
         let recorded = self.registry.change(move |change| change.end(id, &told, killed)).await;
@@ -77,7 +83,12 @@ impl Supervisor {
         let _ended = keeper.ended().await;
         reap(&keeper);
         let (this, id) = (Arc::clone(self), pane.id);
-        run_blocking(move || this.end_processes(id, Some(&keeper.record.child))).await;
+        let dir = pane.dir.clone();
+        run_blocking(move || {
+            this.end_processes(id, Some(&keeper.record.child));
+            limits::remove_groups(&dir);
+        })
+        .await;
     }
 
     /// How the pane ended, and how many of its processes had to be killed.

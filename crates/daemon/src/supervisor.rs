@@ -42,6 +42,8 @@ pub(crate) struct Supervisor {
     pub(crate) ending: CancellationToken,
     /// Held by whoever moves or deletes what nobody needs: one at a time.
     pub(crate) tidying: tokio::sync::Mutex<()>,
+    /// Held by whoever tells what keepers found about limits: everything once.
+    pub(crate) limit_news: tokio::sync::Mutex<()>,
     /// What could not be moved or deleted, and was told of.
     pub(crate) complained: Mutex<HashSet<PathBuf>>,
     /// Recovery is complete.
@@ -74,6 +76,7 @@ impl Supervisor {
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             tidying: tokio::sync::Mutex::default(),
+            limit_news: tokio::sync::Mutex::default(),
             complained: Mutex::default(),
             recovered: watch::channel(false).0,
             panes: Mutex::default(),

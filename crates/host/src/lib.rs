@@ -3,6 +3,8 @@
 //! What only Linux has (`/proc`, boot ids, process descriptors) stays in here, so that another
 //! system can follow without touching the crates above.
 
+pub mod appetite;
+pub mod cgroup;
 pub mod clock;
 pub mod config;
 pub mod copy;

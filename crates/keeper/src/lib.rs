@@ -15,6 +15,7 @@
 mod client;
 mod display;
 mod input;
+mod limits;
 mod pane;
 mod prefix;
 mod pty;

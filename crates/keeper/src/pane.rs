@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use host::file::Survive;
 use host::log::LogWriter;
 use host::{clock, hooks, record, socket};
+use model::limits::Policy;
 use model::{Ending, EndingReason, Size, Timestamp};
 use protocol::control::LiveView;
 use protocol::frame::{Frame, Kind};
@@ -17,9 +18,11 @@ use terminal::Terminal;
 
 use crate::client::{Client, Role};
 use crate::input::{self, Input, Item};
+use crate::limits::Warden;
 use crate::pty::{Got, Pty};
 use crate::tree::{self, Tree};
 
+mod limits;
 mod requests;
 
 /// How much is read from the pane before anything else gets a turn, while nobody looks.
@@ -80,6 +83,10 @@ pub(crate) struct Pane {
     last_output: Option<Timestamp>,
     /// Somebody asked for the end.
     stopped: bool,
+    /// We ourselves did, and this is why.
+    why: Option<String>,
+    warden: Warden,
+    policy: Policy,
 }
 
 /// What a wait ended with.
@@ -89,6 +96,7 @@ enum Source {
     Listener,
     ChildEnded,
     Terminate,
+    Looked,
     Socket(usize),
     Tty(usize),
 }
@@ -101,6 +109,7 @@ impl Pane {
         tree: Tree,
         listener: UnixListener,
         signals: Signals,
+        (warden, policy): (Warden, Policy),
     ) -> Self {
         Self {
             pty,
@@ -116,6 +125,9 @@ impl Pane {
             quiet_at: None,
             last_output: None,
             stopped: false,
+            why: None,
+            warden,
+            policy,
         }
     }
 
@@ -145,6 +157,7 @@ impl Pane {
                     drain(&self.signals.terminate);
                     self.stop(GRACE, now);
                 }
+                Source::Looked => self.heed(now),
                 Source::Socket(at) => self.hear(at, now),
                 Source::Tty(at) => {
                     self.keys(at, now);
@@ -163,6 +176,7 @@ impl Pane {
             self.terminal.settle();
         }
         self.tree.insist(now);
+        self.warden.look(now);
         self.show(now);
     }
 
@@ -176,14 +190,20 @@ impl Pane {
                 tv_nsec: i64::from(left.subsec_nanos()),
             }
         });
-        let mut sources =
-            vec![Source::Pane, Source::Listener, Source::ChildEnded, Source::Terminate];
+        let mut sources = vec![
+            Source::Pane,
+            Source::Listener,
+            Source::ChildEnded,
+            Source::Terminate,
+            Source::Looked,
+        ];
         let typing = if self.input.wants_pane() { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = vec![
             PollFd::new(&self.pty, PollFlags::IN | typing),
             PollFd::new(&self.listener, PollFlags::IN),
             PollFd::new(&self.signals.child, PollFlags::IN),
             PollFd::new(&self.signals.terminate, PollFlags::IN),
+            PollFd::new(self.warden.bell(), PollFlags::IN),
         ];
         // Whoever types faster than the pane reads has to wait, and nobody else.
         let full = self.input.waiting() >= input::AT_MOST / 2;
@@ -214,7 +234,8 @@ impl Pane {
             Role::Viewing(display) => display.deadline(terminal, now),
             Role::Asking | Role::Following { .. } => None,
         });
-        frames.chain(self.input.deadline()).chain(self.tree.deadline()).chain(self.quiet_at).min()
+        let own = [self.tree.deadline(), self.warden.deadline(), self.quiet_at];
+        frames.chain(self.input.deadline()).chain(own.into_iter().flatten()).min()
     }
 
     /// Looks out for what comes of a key.
@@ -282,6 +303,7 @@ impl Pane {
         }
         self.last_output = Some(clock::now());
         self.quiet_at = Some(now + QUIET);
+        self.warden.stir(now);
         if !answers.is_empty() {
             self.input.answer(&answers);
             self.type_on(now);
@@ -371,10 +393,12 @@ impl Pane {
 
     fn child_ended(&mut self, now: Instant) {
         drain(&self.signals.child);
+        self.warden.someone_ended();
         let before = self.tree.head_ended();
         self.tree.reap();
         if before.is_none() && self.tree.head_ended().is_some() && !self.tree.is_empty() {
             // The pane goes with its head; whatever was started in it goes too.
+            self.warden.thawed(now);
             self.tree.hang_up(GRACE, now);
         }
         self.tree.recount();
@@ -384,6 +408,7 @@ impl Pane {
     fn stop(&mut self, grace: Duration, now: Instant) {
         hooks::point("keeper.stop");
         self.stopped = true;
+        self.warden.thawed(now);
         self.tree.hang_up(grace, now);
     }
 
@@ -397,6 +422,7 @@ impl Pane {
         self.terminal.settle();
         let snapshot = self.terminal.snapshot();
         self.log.snapshot(&snapshot);
+        self.warden.leave();
         let ending = self.ending();
         hooks::point("keeper.ending");
         if let Err(error) = record::write(Path::new("exit.json"), &ending, Survive::PowerLoss) {
@@ -415,7 +441,10 @@ impl Pane {
     fn ending(&self) -> Ending {
         let (code, signal) = self.tree.head_ended().map_or((None, None), tree::code_and_signal);
         let reason = if self.stopped { EndingReason::Stopped } else { EndingReason::Exited };
-        Ending::of(code, signal, reason, clock::now())
+        let mut ending = Ending::of(code, signal, reason, clock::now());
+        let killed = || self.warden.why_killed().filter(|_| signal == Some(9) && !self.stopped);
+        ending.detail = self.why.clone().or_else(killed);
+        ending
     }
 
     /// Shows every client the last picture and tells it that this was the last.
@@ -449,6 +478,7 @@ impl Pane {
             log_end: self.log.end(),
             clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Asking)).count(),
             last_output: self.last_output,
+            limits: Some(self.warden.view()),
             log_problem: self.log.problem().map(str::to_owned),
         }
     }

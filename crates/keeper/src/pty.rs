@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use model::{LaunchRecord, Size};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
@@ -25,6 +26,37 @@ use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr
 pub(crate) struct Pty {
     master: OwnedFd,
     slave: Option<OwnedFd>,
+}
+
+/// What the first process of a pane takes on before it becomes the program.
+#[derive(Debug, Default)]
+pub(crate) struct Confinement {
+    /// Groups to join, by writing `0`.
+    pub(crate) doors: Vec<File>,
+    /// The most files that it may have open.
+    pub(crate) files: Option<u64>,
+    /// The most memory of its own that it may have.
+    pub(crate) data: Option<u64>,
+    /// How far others come first.
+    pub(crate) nice: Option<i32>,
+}
+
+impl Confinement {
+    /// Makes it hold for this process. Called between fork and exec: system calls and nothing else.
+    fn take_on(&self) -> io::Result<()> {
+        for door in &self.doors {
+            // Whether it is in is looked at from outside; without the group it can still run.
+            let _refused = rustix::io::write(door, b"0");
+        }
+        let limits = [(Resource::Nofile, self.files), (Resource::Data, self.data)];
+        for (resource, limit) in limits.into_iter().filter(|(_, limit)| limit.is_some()) {
+            setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
+        }
+        if let Some(nice) = self.nice {
+            setpriority_process(None, nice)?;
+        }
+        Ok(())
+    }
 }
 
 /// What a read from the pane found.
@@ -57,7 +89,11 @@ impl Pty {
     }
 
     /// Starts exactly what the record says, at the head of a session of its own on this terminal.
-    pub(crate) fn start(&self, record: &LaunchRecord) -> io::Result<Child> {
+    pub(crate) fn start(
+        &self,
+        record: &LaunchRecord,
+        confinement: Confinement,
+    ) -> io::Result<Child> {
         let slave = self.slave.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let side = || slave.try_clone().map(|fd| Stdio::from(File::from(fd)));
         let (program, arguments) = record.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -70,12 +106,13 @@ impl Pty {
             .stdin(side()?)
             .stdout(side()?)
             .stderr(side()?);
-        // SAFETY: between fork and exec only the two system calls are made; both are
-        // async-signal-safe and neither allocates.
+        // SAFETY: between fork and exec only system calls are made; all are async-signal-safe and
+        // none allocates.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 rustix::process::setsid()?;
                 rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+                confinement.take_on()?;
                 Ok(())
             });
         }

@@ -27,6 +27,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
 
+use crate::limits::Warden;
 use crate::pane::{Pane, Signals, complain};
 use crate::pty::Pty;
 use crate::tree::Tree;
@@ -89,9 +90,13 @@ fn start(household: Household) -> Result<(Pane, KeeperRecord), String> {
     if !Path::new(&launch.cwd).is_dir() {
         return Err(format!("the working directory `{}` does not exist", launch.cwd));
     }
-    let child = pty
-        .start(&launch)
-        .map_err(|error| format!("cannot start `{}`: {}", launch.argv[0], reason(&error)))?;
+    let warden = Warden::new(&launch, household.clone());
+    let mut warden = warden.map_err(|error| format!("cannot look after its limits: {error}"))?;
+    let child = pty.start(&launch, warden.confinement()).map_err(|error| {
+        warden.leave();
+        format!("cannot start `{}`: {}", launch.argv[0], reason(&error))
+    })?;
+    warden.started(child.id());
     hooks::point("keeper.started");
     let identify = |pid| process::identify(pid).map_err(|error| error.to_string());
     let keeper = KeeperRecord {
@@ -106,7 +111,8 @@ fn start(household: Household) -> Result<(Pane, KeeperRecord), String> {
         .map_err(|error| error.to_string())?;
     hooks::point("keeper.recorded");
     let tree = Tree::new(child.id(), household);
-    Ok((Pane::new(pty, log, launch.size, tree, listener, signals), keeper))
+    let policy = launch.limits.policy;
+    Ok((Pane::new(pty, log, launch.size, tree, listener, signals, (warden, policy)), keeper))
 }
 
 /// The system's word on a program that cannot be started, in ours.

@@ -13,6 +13,7 @@
 //! a daemon was started from within the pane do we have to look for ourselves: it stays our child,
 //! and is none of the pane's.
 
+use std::collections::HashSet;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 
 /// How long to wait before looking again for processes that should be dead.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How often to look for processes that were started while others were being stopped.
+const FREEZE_ROUNDS: usize = 50;
 
 /// The process at the head of the pane and everything below it.
 #[derive(Debug)]
@@ -120,6 +124,31 @@ impl Tree {
         if self.stage != Stage::Living && self.has_guests && !self.empty {
             self.look();
         }
+    }
+
+    /// Every process of the pane, parents before their children.
+    pub(crate) fn members(&mut self) -> Vec<Stat> {
+        self.look()
+    }
+
+    /// Makes every process stand still. Parents first: none sees its children stop.
+    pub(crate) fn freeze(&mut self) {
+        let mut stopped = HashSet::new();
+        for _ in 0..FREEZE_ROUNDS {
+            let mut all = self.look();
+            all.retain(|process| stopped.insert((process.pid, process.start)));
+            if all.is_empty() {
+                return;
+            }
+            process::signal_all(&all, Signal::STOP);
+        }
+    }
+
+    /// Lets every process go on. Children first: by the time a parent looks, none stands still.
+    pub(crate) fn thaw(&mut self) {
+        let mut all = self.look();
+        all.reverse();
+        process::signal_all(&all, Signal::CONT);
     }
 
     /// Every process of the pane that is left.

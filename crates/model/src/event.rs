@@ -6,6 +6,7 @@ use crate::conflict::{Evidence, Outcome};
 use crate::conversation::ConversationId;
 use crate::ending::Ending;
 use crate::ids::{PaneId, SessionId};
+use crate::limits::{LimitNews, Policy, Resource};
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -120,6 +121,44 @@ pub enum Happening {
         /// Processes of the pane that were still there and were killed.
         killed: usize,
     },
+    /// Little is left of what a pane may take.
+    LimitNear {
+        /// The pane.
+        pane: PaneId,
+        /// Of what.
+        resource: Resource,
+        /// What it takes.
+        used: u64,
+        /// What it may take.
+        limit: u64,
+    },
+    /// A pane takes more than it may.
+    LimitExceeded {
+        /// The pane.
+        pane: PaneId,
+        /// Of what.
+        resource: Resource,
+        /// What it takes.
+        used: u64,
+        /// What it may take.
+        limit: u64,
+        /// What was done about it.
+        policy: Policy,
+    },
+    /// The system ended or refused a process of a pane to keep it within its limit.
+    LimitKept {
+        /// The pane.
+        pane: PaneId,
+        /// For want of what.
+        resource: Resource,
+        /// What it may take.
+        limit: u64,
+    },
+    /// The processes of a frozen pane go on.
+    PaneThawed {
+        /// The pane.
+        pane: PaneId,
+    },
     /// A pane is gone; its directory is in the trash.
     PaneClosed {
         /// The pane.
@@ -154,6 +193,21 @@ pub enum Happening {
 }
 
 impl Happening {
+    /// What a keeper told about the limits of its pane.
+    #[must_use]
+    pub fn of_limits(pane: PaneId, news: LimitNews) -> Self {
+        match news {
+            LimitNews::Near { resource, used, limit } => {
+                Self::LimitNear { pane, resource, used, limit }
+            }
+            LimitNews::Over { resource, used, limit, policy } => {
+                Self::LimitExceeded { pane, resource, used, limit, policy }
+            }
+            LimitNews::Kept { resource, limit } => Self::LimitKept { pane, resource, limit },
+            LimitNews::Thawed => Self::PaneThawed { pane },
+        }
+    }
+
     /// The pane it is about, where it is about one.
     #[must_use]
     pub fn pane(&self) -> Option<PaneId> {
@@ -165,6 +219,10 @@ impl Happening {
             | Self::PaneRestored { pane, .. }
             | Self::ConversationChanged { pane, .. }
             | Self::ResumeFailed { pane, .. }
+            | Self::LimitNear { pane, .. }
+            | Self::LimitExceeded { pane, .. }
+            | Self::LimitKept { pane, .. }
+            | Self::PaneThawed { pane }
             | Self::PaneClosed { pane } => Some(*pane),
             Self::Conflict { pane, .. } => *pane,
             Self::DaemonStarted { .. }

@@ -28,6 +28,8 @@ pub enum PaneState {
     Starting,
     /// The process is alive.
     Running,
+    /// The process is alive and stands still, because the pane took more than it may.
+    Frozen,
     /// A stop was asked for and the process tree is not yet gone.
     Stopping,
     /// The process has ended, and how is on record.
@@ -45,6 +47,8 @@ pub struct Evidence<'a> {
     pub keeper_recorded: bool,
     /// This daemon has asked for the end.
     pub stop_asked: bool,
+    /// The keeper has written that the processes stand still.
+    pub frozen: bool,
     /// The record of the ending.
     pub ending: Option<&'a Ending>,
 }
@@ -61,6 +65,7 @@ impl PaneState {
             (Some(_), _) => Self::Exited,
             (None, false) => Self::Lost,
             (None, true) if evidence.stop_asked => Self::Stopping,
+            (None, true) if evidence.keeper_recorded && evidence.frozen => Self::Frozen,
             (None, true) if evidence.keeper_recorded => Self::Running,
             (None, true) => Self::Starting,
         }
@@ -70,7 +75,7 @@ impl PaneState {
     #[must_use]
     pub fn is_live(self) -> bool {
         match self {
-            Self::Starting | Self::Running | Self::Stopping => true,
+            Self::Starting | Self::Running | Self::Frozen | Self::Stopping => true,
             Self::Exited | Self::Lost => false,
         }
     }
@@ -81,6 +86,7 @@ impl PaneState {
         match self {
             Self::Starting => "starting",
             Self::Running => "running",
+            Self::Frozen => "frozen",
             Self::Stopping => "stopping",
             Self::Exited => "exited",
             Self::Lost => "lost",
@@ -116,8 +122,13 @@ mod tests {
             (false, false,   false, None,           PaneState::Lost),
         ];
         for (keeper_alive, keeper_recorded, stop_asked, ending, state) in table {
-            let evidence = Evidence { keeper_alive, keeper_recorded, stop_asked, ending };
+            let evidence =
+                Evidence { keeper_alive, keeper_recorded, stop_asked, frozen: false, ending };
             assert_eq!(PaneState::derive(evidence), state, "{evidence:?}");
+            let frozen = Evidence { frozen: true, ..evidence };
+            let running = state == PaneState::Running;
+            let state = if running { PaneState::Frozen } else { state };
+            assert_eq!(PaneState::derive(frozen), state, "{frozen:?}");
         }
     }
 }

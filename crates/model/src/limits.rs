@@ -6,6 +6,7 @@
 
 pub mod amount;
 pub mod gauge;
+pub mod means;
 pub mod news;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use amount::{Amount, InvalidAmount};
+pub use means::Means;
 pub use news::{Frozen, LimitNews};
 
 /// What a pane may take. None: as much as there is.

@@ -9,6 +9,7 @@ use model::event::Event;
 use model::health::Health;
 use model::isolation::Isolation;
 use model::key::Key;
+use model::limits::{Frozen, LimitWishes};
 use model::{
     ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size,
     Timestamp, WorkspaceKind,
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorBody;
 use crate::hooks::{HookAnswer, HookRequest};
+use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
 
 /// A question to the daemon.
@@ -89,6 +91,23 @@ pub enum Request {
         /// Delete everything that is in the trash, however long it has been there.
         #[serde(default)]
         empty_trash: bool,
+    },
+    /// What a pane may take and takes, after `wishes` have been granted: [`Response::Limits`].
+    Limit {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// What is to be different.
+        wishes: LimitWishes,
+    },
+    /// Let the processes of a frozen pane go on: [`Response::Pane`].
+    Thaw {
+        /// Name, id or unique beginning of an id.
+        target: String,
+    },
+    /// A keeper has left news about the limits of its pane: [`Response::Done`] when they are told.
+    LimitNews {
+        /// The pane.
+        pane: PaneId,
     },
     /// Type into a pane: [`Response::Done`] when the terminal took all of it.
     Send {
@@ -222,6 +241,8 @@ pub enum Response {
     },
     /// How everything is.
     Health(Health),
+    /// What a pane may take and takes.
+    Limits(PaneLimits),
     /// What lies around, and what became of it.
     Gc(Collected),
     /// Locks.
@@ -337,6 +358,9 @@ pub struct PaneView {
     pub created: Timestamp,
     /// The pane's own directory.
     pub dir: String,
+    /// Why its processes stand still, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
     /// What only its keeper knows; `show` asks for it, listings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveView>,
@@ -365,6 +389,9 @@ pub struct LiveView {
     pub clients: usize,
     /// When it last wrote something.
     pub last_output: Option<Timestamp>,
+    /// What it may take and takes; keepers of older releases do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsView>,
     /// Why output is missing from the log, if some is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,

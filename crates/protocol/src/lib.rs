@@ -11,6 +11,7 @@ pub mod error;
 pub mod frame;
 pub mod greeting;
 pub mod hooks;
+pub mod limits;
 pub mod locks;
 pub mod pane;
 

@@ -12,15 +12,27 @@
 //!   has), then `Output` without gaps. A client that is slower than the log is long gets a new
 //!   `Snapshot`.
 
+use model::limits::Limits;
 use model::{ProcessIdentity, Size, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{LiveView, Typing};
 use crate::error::ErrorBody;
 use crate::greeting::Versions;
+use crate::limits::LimitsView;
 
 /// The name of a keeper's socket in the pane's directory.
 pub const SOCKET: &str = "keeper.sock";
+
+/// In the pane's directory while its processes stand still: a [`model::limits::Frozen`].
+pub const FROZEN: &str = "frozen.json";
+
+/// In the pane's directory while it has control groups: a list of their paths.
+pub const GROUPS: &str = "groups.json";
+
+/// What the names of files with news about limits begin with: each a [`model::limits::LimitNews`].
+/// The daemon removes those that it has told.
+pub const NEWS: &str = "news-";
 
 /// Who keeps a pane (`keeper.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +118,10 @@ pub enum Request {
         /// How long the processes may take to leave by themselves.
         grace_ms: u64,
     },
+    /// From now on the pane may take this: [`Response::Limits`].
+    SetLimits(Limits),
+    /// Let the processes of a frozen pane go on: [`Response::Done`].
+    Thaw,
 }
 
 /// A keeper's word on a question.
@@ -126,6 +142,8 @@ pub enum Response {
     Status(LiveView),
     /// What it shows.
     Screen(ScreenView),
+    /// What the pane may take and takes.
+    Limits(LimitsView),
     /// It was done.
     Done,
 }

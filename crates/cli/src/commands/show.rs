@@ -36,6 +36,7 @@ impl Shown {
             | Response::Text(_)
             | Response::Waited { .. }
             | Response::Health(_)
+            | Response::Limits(_)
             | Response::Gc(_)
             | Response::Locks(_)
             | Response::Status(_)

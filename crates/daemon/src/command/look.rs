@@ -90,7 +90,7 @@ impl Supervisor {
 
     fn refreshed(&self, view: &PaneView, pane: &Pane) -> PaneView {
         let Sight { state, ending, .. } = pane.look();
-        PaneView { state, ending, pid: None, ..view.clone() }
+        PaneView { state, ending, pid: None, frozen: None, ..view.clone() }
     }
 
     /// Where the keeper of one live pane listens.
@@ -217,6 +217,7 @@ impl Supervisor {
             cwd,
             created: row.created,
             dir: dir.to_string_lossy().into_owned(),
+            frozen: sight.frozen,
             live: None,
             locks: Vec::new(),
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
@@ -236,7 +237,7 @@ fn without_process(row: &PaneRow) -> Sight {
         Some(ending) if ending.reason != EndingReason::Lost => PaneState::Exited,
         _ => PaneState::Lost,
     };
-    Sight { state, keeper: None, ending: row.ended.clone() }
+    Sight { state, keeper: None, ending: row.ended.clone(), frozen: None }
 }
 
 /// Why something cannot be done with a pane that has ended.

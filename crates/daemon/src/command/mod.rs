@@ -8,6 +8,7 @@ mod end;
 mod events;
 mod gc;
 mod hook;
+pub(crate) mod limits;
 mod locks;
 mod look;
 mod purge;
@@ -74,6 +75,9 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Gc { dry_run: false, .. }
         | Request::Send { .. }
         | Request::Hook(_)
+        | Request::Limit { .. }
+        | Request::LimitNews { .. }
+        | Request::Thaw { .. }
         | Request::DaemonStop => true,
         Request::Lock(request) => request.changes_something(),
         Request::List
@@ -113,6 +117,9 @@ impl Supervisor {
             Request::Send { target, typing, timeout_ms } => {
                 self.send(&target, typing, timeout_ms).await
             }
+            Request::Limit { target, wishes } => self.limit(&target, &wishes).await,
+            Request::Thaw { target } => self.thaw(&target).await,
+            Request::LimitNews { pane } => self.limit_news(pane).await,
             Request::Read { target, view } => self.read(&target, view).await,
             Request::Wait { target, until, timeout_ms } => {
                 Box::pin(self.wait(&target, until, timeout_ms)).await

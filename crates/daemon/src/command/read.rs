@@ -49,7 +49,9 @@ impl Supervisor {
 async fn shown_now(pane: &Pane) -> Option<Text> {
     let sight = pane.look();
     let usable = sight.keeper.is_some_and(|keeper| keeper.incompatible().is_none());
-    if !usable || !matches!(sight.state, PaneState::Running | PaneState::Stopping) {
+    if !usable
+        || !matches!(sight.state, PaneState::Running | PaneState::Frozen | PaneState::Stopping)
+    {
         return None;
     }
     match keeper::ask(&pane.dir, &KeeperRequest::Screen, PATIENCE).await {

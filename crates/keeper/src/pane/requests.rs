@@ -90,6 +90,8 @@ impl Pane {
                 self.stop(Duration::from_millis(grace_ms), now);
                 Reply::Ok(Response::Done)
             }
+            Request::SetLimits(limits) => self.set_limits(limits, now),
+            Request::Thaw => self.thaw(now),
         };
         self.clients[at].send(&Frame::json(Kind::Reply, &reply));
     }

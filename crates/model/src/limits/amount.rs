@@ -48,14 +48,14 @@ impl Amount {
         Ok(amount)
     }
 
-    /// For people: at most one digit after the point.
+    /// For people: at most one digit after the point, rounded up.
     #[must_use]
     pub fn about(self) -> String {
         let Some((unit, size)) = UNITS.iter().find(|(_, size)| self.0 >= *size) else {
             return self.0.to_string();
         };
         // Saturated: nobody has that many bytes, and a wrong last digit would not matter.
-        let tenths = self.0.saturating_mul(10) / size;
+        let tenths = self.0.saturating_mul(10).div_ceil(*size);
         match tenths % 10 {
             0 => format!("{}{unit}", tenths / 10),
             rest => format!("{}.{rest}{unit}", tenths / 10),

@@ -29,6 +29,13 @@ pub enum LimitNews {
         /// What is done about it.
         policy: Policy,
     },
+    /// The system ended or refused a process of it.
+    Kept {
+        /// For want of what.
+        resource: Resource,
+        /// What it may take.
+        limit: u64,
+    },
     /// Its processes go on.
     Thawed,
 }

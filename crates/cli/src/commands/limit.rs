@@ -1,0 +1,19 @@
+//! `ccmux limit`: show or change what a pane may take.
+
+use model::limits::LimitWishes;
+use protocol::control::{Request, Response};
+
+use crate::args::LimitArgs;
+use crate::connect::Link;
+use crate::context::Context;
+use crate::describe;
+use crate::failure::{Failure, unexpected};
+
+pub(super) fn run(context: &Context, args: &LimitArgs) -> Result<(), Failure> {
+    let wishes = args.wishes.iter().flat_map(|wishes| wishes.0.clone()).collect();
+    let limit = Request::Limit { target: args.id.clone(), wishes: LimitWishes(wishes) };
+    // Asked twice, it comes to the same.
+    let response = Link::new(context).ask_again(|| limit.clone())?;
+    let Response::Limits(limits) = response else { return Err(unexpected(&response).into()) };
+    context.out.answer(&limits, describe::limits)
+}
