@@ -2,8 +2,8 @@
 //!
 //! An [`ApiStub`] speaks the four dialects in which the agents talk to their models, records what
 //! it was asked and answers in a way that can be seen on a screen: `stub answer 3: <last text>`.
-//! With [`ApiStub::script`] it gives other answers, tool calls among them; with [`ApiStub::hold`]
-//! it keeps the agents waiting.
+//! With [`ApiStub::script`] it gives other answers, tool calls among them; with [`ApiStub::play`] it
+//! is a different model in every conversation; with [`ApiStub::hold`] it keeps the agents waiting.
 //!
 //! It is a proxy, too. Agents that are told so by [`environment`](crate::agents::environment)
 //! reach nothing but loopback: the hosts at which claude renews a login are played by the stub
@@ -34,7 +34,7 @@ use crate::screen::Screen;
 use crate::wait::{DEADLINE, wait_for};
 
 pub use answer::Answer;
-pub use seen::Seen;
+pub use seen::{Seen, ToolResult};
 use state::State;
 
 /// How long a prompt may take from the return key to the stub before the key is pressed again.
@@ -55,7 +55,7 @@ pub struct ApiStub {
 /// Keeps agents waiting for their answers until it is dropped.
 #[derive(Debug)]
 #[must_use = "the answers flow again as soon as this is dropped"]
-pub struct Held(Arc<State>);
+pub struct Held(Arc<State>, u64);
 
 impl ApiStub {
     /// Starts a server on a port of its own.
@@ -120,8 +120,24 @@ impl ApiStub {
 
     /// Answers no turn until the returned value is dropped. They are recorded all the same.
     pub fn hold(&self) -> Held {
-        self.state.hold();
-        Held(Arc::clone(&self.state))
+        self.hold_when(|_| true)
+    }
+
+    /// Answers no turn that is `wanted` until the returned value is dropped.
+    pub fn hold_when(&self, wanted: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Held {
+        let id = self.state.hold(Arc::new(wanted));
+        Held(Arc::clone(&self.state), id)
+    }
+
+    /// Lets `plays` answer every turn of conversations in which the person said `word`: what comes
+    /// next may depend on what the tools gave ([`Seen::tool_results`]). It is called in the order
+    /// of the turns, and must not block.
+    pub fn play(
+        &self,
+        word: impl Into<String>,
+        plays: impl FnMut(&Seen) -> Answer + Send + 'static,
+    ) {
+        self.state.play(word.into(), Box::new(plays));
     }
 
     /// Waits for a request that satisfies `wanted`, also among those that came already.
@@ -170,7 +186,7 @@ impl ApiStub {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.release();
+        self.0.release(self.1);
     }
 }
 

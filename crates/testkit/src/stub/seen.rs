@@ -26,6 +26,15 @@ pub struct Seen {
     pub body: Value,
 }
 
+/// What a tool gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    /// Its words.
+    pub text: String,
+    /// It failed, or was not run.
+    pub is_error: bool,
+}
+
 impl Seen {
     /// Which conversation it belongs to, by the agent's own word.
     #[must_use]
@@ -44,6 +53,26 @@ impl Seen {
     #[must_use]
     pub fn user_texts(&self) -> Vec<&str> {
         self.dialect().map(|dialect| dialect.user_texts(&self.body)).unwrap_or_default()
+    }
+
+    /// What the tools gave that the model wanted run, oldest first: all of the conversation that
+    /// the agent sent along. Only of claude.
+    #[must_use]
+    pub fn tool_results(&self) -> Vec<ToolResult> {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let pieces = list(&self.body["messages"]).into_iter().flat_map(|m| list(&m["content"]));
+        pieces
+            .filter(|piece| piece["type"] == "tool_result")
+            .map(|piece| {
+                let texts = list(&piece["content"]);
+                let texts = texts.iter().filter_map(|part| part["text"].as_str());
+                let text = match piece["content"].as_str() {
+                    Some(text) => text.to_owned(),
+                    None => texts.collect::<Vec<_>>().join("\n"),
+                };
+                ToolResult { text, is_error: piece["is_error"] == true }
+            })
+            .collect()
     }
 
     /// Whether this is a turn of a conversation and not an errand of the agent. A turn offers

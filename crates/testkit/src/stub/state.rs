@@ -1,7 +1,8 @@
 //! What the stub remembers, and what it says to a request.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -23,8 +24,35 @@ const ERRAND: &str = "stub errand";
 pub(super) struct State {
     book: Mutex<Book>,
     news: Condvar,
-    // How many want the answers held back.
-    holds: watch::Sender<usize>,
+    // Which answers are held back.
+    holds: watch::Sender<Vec<Hold>>,
+}
+
+/// Which turns are kept waiting.
+type Wanted = dyn Fn(&Seen) -> bool + Send + Sync;
+
+#[derive(Clone)]
+struct Hold {
+    id: u64,
+    wanted: Arc<Wanted>,
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Who plays the model in some conversations.
+struct Role {
+    word: String,
+    plays: Box<dyn FnMut(&Seen) -> Answer + Send>,
+}
+
+impl fmt::Debug for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Role").field("word", &self.word).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -32,13 +60,14 @@ struct Book {
     requests: Vec<Seen>,
     refused: Vec<String>,
     script: VecDeque<Answer>,
+    roles: Vec<Role>,
     turns: u64,
     logins: Logins,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { book: Mutex::default(), news: Condvar::new(), holds: watch::Sender::new(0) }
+        Self { book: Mutex::default(), news: Condvar::new(), holds: watch::Sender::default() }
     }
 }
 
@@ -63,12 +92,22 @@ impl State {
         self.book().logins.stored(expires_at)
     }
 
-    pub(super) fn hold(&self) {
-        self.holds.send_modify(|holds| *holds += 1);
+    pub(super) fn play(&self, word: String, plays: Box<dyn FnMut(&Seen) -> Answer + Send>) {
+        self.book().roles.push(Role { word, plays });
     }
 
-    pub(super) fn release(&self) {
-        self.holds.send_modify(|holds| *holds -= 1);
+    /// Holds back what is `wanted`, and returns by what the hold is known.
+    pub(super) fn hold(&self, wanted: Arc<Wanted>) -> u64 {
+        let mut id = 0;
+        self.holds.send_modify(|holds| {
+            id = holds.last().map_or(1, |last| last.id + 1);
+            holds.push(Hold { id, wanted });
+        });
+        id
+    }
+
+    pub(super) fn release(&self, id: u64) {
+        self.holds.send_modify(|holds| holds.retain(|hold| hold.id != id));
     }
 
     pub(super) fn count(&self) -> usize {
@@ -108,7 +147,8 @@ impl State {
         if is_turn {
             let mut holds = self.holds.subscribe();
             // The sender is in `self`, so this ends only because nothing is held.
-            let _released = holds.wait_for(|&holds| holds == 0).await;
+            let is_free = |holds: &Vec<Hold>| !holds.iter().any(|hold| (hold.wanted)(&seen));
+            let _released = holds.wait_for(is_free).await;
         }
         self.book().reply(&seen)
     }
@@ -144,6 +184,11 @@ impl Book {
             return dialect.render(seen, 0, &said);
         }
         self.turns += 1;
+        let said = seen.user_texts().join("\n");
+        if let Some(role) = self.roles.iter_mut().find(|role| said.contains(&role.word)) {
+            let answer = (role.plays)(seen);
+            return dialect.render(seen, self.turns, &answer);
+        }
         let answer = self.script.pop_front().unwrap_or_else(|| {
             Answer::echo(self.turns, seen.user_texts().last().copied().unwrap_or_default())
         });
@@ -179,6 +224,24 @@ mod tests {
         assert!(said[1].body.contains(ERRAND), "{said:?}");
         assert_eq!(said[2].status, 429);
         assert!(said[3].body.contains("stub answer 3: c"), "{said:?}");
+    }
+
+    #[test]
+    fn a_role_is_played_where_its_word_was_said_and_nowhere_else() {
+        let mut book = Book::default();
+        let mut count = 0;
+        let plays = Box::new(move |_: &Seen| {
+            count += 1;
+            Answer::text(format!("part {count}"))
+        });
+        book.roles.push(Role { word: "task-a".to_owned(), plays });
+
+        let said =
+            [turn("task-a now"), turn("task-b"), turn("task-a")].map(|seen| book.reply(&seen));
+
+        assert!(said[0].body.contains("part 1"), "{said:?}");
+        assert!(said[1].body.contains("stub answer 2: task-b"), "{said:?}");
+        assert!(said[2].body.contains("part 2"), "{said:?}");
     }
 
     #[test]
