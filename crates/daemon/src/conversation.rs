@@ -181,7 +181,7 @@ fn current(
 /// Whose word counts: that of the process at the head of the pane, dead or alive; else that of the
 /// living one that was started first, for agents start others of their kind. What was left behind by
 /// processes of an earlier life of the pane counts for nothing.
-fn speaker(mut all: Vec<Liveness>, head: Option<&ProcessIdentity>) -> Option<Liveness> {
+pub(crate) fn speaker(mut all: Vec<Liveness>, head: Option<&ProcessIdentity>) -> Option<Liveness> {
     let is_head = |one: &Liveness| {
         head.is_some_and(|head| {
             head.pid == one.pid && one.started.is_none_or(|then| then == head.start)
@@ -226,6 +226,7 @@ mod tests {
             conversation: id(n),
             cwd: None,
             version: None,
+            idle_since: None,
         };
         let us = process::identify(std::process::id()).unwrap();
         let head = ProcessIdentity { pid: 4_194_303, start: 7, boot: us.boot.clone() };

@@ -22,6 +22,7 @@
 //! - Every task runs on one `TaskTracker`; a graceful stop waits for it.
 
 mod command;
+mod conflicts;
 mod conversation;
 mod follow;
 mod frames;
@@ -46,6 +47,7 @@ mod supervisor;
 mod sweep;
 mod trash;
 mod workspace;
+mod watchman;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;

@@ -181,6 +181,7 @@ async fn live(
     supervisor.tasks.spawn(stop_on_signal(Arc::clone(supervisor), stops));
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_index());
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_following(news));
+    supervisor.tasks.spawn(Arc::clone(supervisor).keep_watch());
     let serving = supervisor.tasks.spawn(Arc::clone(supervisor).serve(listener));
     point("recover.bound").await;
     let recovered = Box::pin(supervisor.recover(set_aside)).await;

@@ -72,6 +72,7 @@ impl Supervisor {
             warn!(pane = %id, %error, "the ending is not in the registry");
         }
         self.unfollow(id);
+        self.watchman.leave(id);
         self.claims.release(id);
         pane.publish(Life::Ended(ending));
     }

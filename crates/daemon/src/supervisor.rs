@@ -17,6 +17,7 @@ use crate::follow::Follower;
 use crate::pane::Pane;
 use crate::probe::Probes;
 use crate::registry::Registry;
+use crate::watchman::Watchman;
 
 /// The daemon, once it runs.
 pub(crate) struct Supervisor {
@@ -31,6 +32,8 @@ pub(crate) struct Supervisor {
     /// Which live pane has which conversation.
     pub(crate) claims: Claims,
     pub(crate) follower: Follower,
+    /// Watches over files that panes hold.
+    pub(crate) watchman: Watchman,
     /// What was read of the user's own files.
     pub(crate) digests: Arc<Digests>,
     /// What is known of the agents' programs.
@@ -70,6 +73,7 @@ impl Supervisor {
             registry,
             claims: Claims::default(),
             follower,
+            watchman: Watchman::default(),
             digests: Arc::default(),
             probes: Probes::default(),
             tasks: TaskTracker::new(),

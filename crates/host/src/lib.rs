@@ -30,5 +30,6 @@ pub mod store;
 pub mod transcript;
 pub mod usage;
 pub mod workspace;
+pub mod writer;
 
 pub use root::StateRoot;

@@ -199,7 +199,7 @@ pub fn marked_panes() -> HashSet<PaneId> {
 }
 
 /// The panes whose ids this process carries in its environment: one, if nobody tampered with it.
-fn marks_of(pid: u32) -> Vec<PaneId> {
+pub(crate) fn marks_of(pid: u32) -> Vec<PaneId> {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let variables = environ.split(|&byte| byte == 0);
     let marks = variables.filter_map(|variable| variable.strip_prefix(PANE_MARK));

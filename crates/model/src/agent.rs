@@ -233,6 +233,8 @@ pub struct Liveness {
     pub cwd: Option<String>,
     /// Its release.
     pub version: Option<String>,
+    /// Since when it has been waiting for the user's next word, if it has.
+    pub idle_since: Option<crate::time::Timestamp>,
 }
 
 /// There is no agent of this name.

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::config::Share;
 use crate::conversation::ConversationId;
+use crate::time::Timestamp;
 
 pub(super) const NAME: &str = "claude";
 
@@ -360,6 +361,9 @@ fn liveness(bytes: &[u8]) -> Option<Liveness> {
         conversation: text("sessionId")?.parse::<ConversationId>().ok()?,
         cwd: text("cwd"),
         version: text("version"),
+        idle_since: text("status")
+            .filter(|status| status == "idle")
+            .and_then(|_| value.get("statusUpdatedAt")?.as_i64().map(Timestamp)),
     })
 }
 

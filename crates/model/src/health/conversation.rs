@@ -165,7 +165,14 @@ mod tests {
 
     fn file(pid: u32, conversation: u8, speaker: Speaker) -> SessionFile {
         let conversation = id(conversation);
-        let said = Liveness { pid, started: Some(1), conversation, cwd: None, version: None };
+        let said = Liveness {
+            pid,
+            started: Some(1),
+            conversation,
+            cwd: None,
+            version: None,
+            idle_since: None,
+        };
         SessionFile { path: format!("/s/sessions/{pid}.json"), said, speaker }
     }
 

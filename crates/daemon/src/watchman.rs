@@ -1,0 +1,282 @@
+//! Watching over files that panes hold, for those who ask nobody before they write.
+//!
+//! The directory of every file that a pane is about to edit is watched until the pane gives the file
+//! back; where nobody holds anything, nothing is watched. When such a file changes, it is looked at
+//! once who has it open, then, a moment later, whether its content is another one. The holder's own
+//! edits are known, because its hooks tell of them before and after.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use host::writer::{self, Content};
+use model::PaneId;
+use model::conflict::{Evidence, Outcome, Sighting};
+use model::event::Happening;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::supervisor::{Supervisor, run_blocking};
+
+/// How many files are watched at most. Who edits more in a turn is not editing by hand.
+const MOST_FILES: usize = 4096;
+
+/// How long a change may take to be complete, and how often one file is looked at.
+const SETTLES: Duration = Duration::from_millis(150);
+
+/// The outside of it.
+pub(crate) struct Watchman {
+    book: Arc<Mutex<Book>>,
+    watcher: Mutex<Option<RecommendedWatcher>>,
+    wake: mpsc::UnboundedSender<Noticed>,
+    notices: Mutex<Option<Notices>>,
+}
+
+/// Changes that were noticed.
+type Notices = mpsc::UnboundedReceiver<Noticed>;
+
+/// A file was changed.
+#[derive(Debug)]
+struct Noticed {
+    path: PathBuf,
+    writer: Option<PaneId>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    files: HashMap<PathBuf, Watched>,
+    /// How many files are watched in each directory.
+    dirs: HashMap<PathBuf, usize>,
+    /// Those that could not be watched, because they were not there yet.
+    missing: HashSet<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    holder: PaneId,
+    content: Content,
+    editing: bool,
+    /// A change of it is being looked at.
+    noticed: bool,
+}
+
+impl Default for Watchman {
+    fn default() -> Self {
+        let (wake, notices) = mpsc::unbounded_channel();
+        let notices = Mutex::new(Some(notices));
+        Self { book: Arc::default(), watcher: Mutex::default(), wake, notices }
+    }
+}
+
+impl Watchman {
+    /// A pane is about to edit a file, which it holds.
+    pub(crate) async fn editing(&self, pane: PaneId, path: &str) {
+        let (path, content) = look(path).await;
+        let dir = path.parent().map(Path::to_owned);
+        let is_new = {
+            let mut book = lock(&self.book);
+            if book.files.len() >= MOST_FILES && !book.files.contains_key(&path) {
+                return;
+            }
+            let watched = Watched { holder: pane, content, editing: true, noticed: false };
+            book.files.insert(path, watched).is_none()
+        };
+        if let Some(dir) = dir.filter(|_| is_new) {
+            self.watch(&dir);
+        }
+    }
+
+    /// A pane has edited a file.
+    pub(crate) async fn edited(&self, pane: PaneId, path: &str) {
+        let (path, content) = look(path).await;
+        if let Some(watched) = lock(&self.book).files.get_mut(&path)
+            && watched.holder == pane
+        {
+            watched.content = content;
+            watched.editing = false;
+        }
+        // It may have made the directory only now.
+        if let Some(dir) = path.parent() {
+            let was_missing = lock(&self.book).missing.remove(dir);
+            if was_missing {
+                self.begin(dir);
+            }
+        }
+    }
+
+    /// A pane no longer holds anything.
+    pub(crate) fn leave(&self, pane: PaneId) {
+        let gone: Vec<PathBuf> = {
+            let mut book = lock(&self.book);
+            book.files
+                .extract_if(|_, watched| watched.holder == pane)
+                .map(|(path, _)| path)
+                .collect()
+        };
+        for dir in gone.iter().filter_map(|path| path.parent()) {
+            self.unwatch(dir);
+        }
+    }
+
+    /// Counts one more file in a directory.
+    fn watch(&self, dir: &Path) {
+        let count = {
+            let mut book = lock(&self.book);
+            let count = book.dirs.entry(dir.to_owned()).or_default();
+            *count += 1;
+            *count
+        };
+        if count == 1 {
+            self.begin(dir);
+        }
+    }
+
+    /// Begins to watch a directory; the watcher itself is made when it is first needed.
+    fn begin(&self, dir: &Path) {
+        let mut watcher = lock(&self.watcher);
+        if watcher.is_none() {
+            *watcher = self.make();
+        }
+        let Some(watcher) = watcher.as_mut() else { return };
+        if let Err(error) = watcher.watch(dir, RecursiveMode::NonRecursive) {
+            warn!(dir = %dir.display(), %error, "changes in here are not noticed");
+            lock(&self.book).missing.insert(dir.to_owned());
+        }
+    }
+
+    fn unwatch(&self, dir: &Path) {
+        let (is_last, nothing_left) = {
+            let mut book = lock(&self.book);
+            let count = book.dirs.entry(dir.to_owned()).or_default();
+            *count = count.saturating_sub(1);
+            let is_last = *count == 0;
+            if is_last {
+                book.dirs.remove(dir);
+                book.missing.remove(dir);
+            }
+            (is_last, book.dirs.is_empty())
+        };
+        let mut watcher = lock(&self.watcher);
+        if nothing_left {
+            // Its thread goes with it.
+            *watcher = None;
+        } else if let Some(watcher) = watcher.as_mut().filter(|_| is_last) {
+            // It goes with its directory as well.
+            let _gone = watcher.unwatch(dir);
+        }
+    }
+
+    fn make(&self) -> Option<RecommendedWatcher> {
+        let (book, wake) = (Arc::clone(&self.book), self.wake.clone());
+        let made = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            let Ok(event) = event else { return };
+            if matches!(event.kind, EventKind::Access(_)) {
+                return;
+            }
+            for path in event.paths {
+                let is_first = lock(&book)
+                    .files
+                    .get_mut(&path)
+                    .is_some_and(|watched| !std::mem::replace(&mut watched.noticed, true));
+                if is_first {
+                    // At once: whoever writes may close it in the next moment.
+                    let writer = writer::of(&path);
+                    // The daemon is ending if nobody listens.
+                    let _unheard = wake.send(Noticed { path, writer });
+                }
+            }
+        });
+        made.map_err(|error| warn!(%error, "changes of held files will not be noticed")).ok()
+    }
+
+    /// What became of a file that was changed, if it is still held by somebody.
+    async fn judge(&self, noticed: &Noticed) -> Option<PaneId> {
+        let path = noticed.path.clone();
+        if let Some(watched) = lock(&self.book).files.get_mut(&path) {
+            watched.noticed = false;
+        }
+        let content = run_blocking(move || writer::content(&path)).await;
+        let mut book = lock(&self.book);
+        let watched = book.files.get_mut(&noticed.path)?;
+        if watched.content == content {
+            return None;
+        }
+        watched.content = content;
+        let Watched { holder, editing, .. } = *watched;
+        let sighting = Sighting { holder, writer: noticed.writer, editing, tells: true };
+        sighting.is_conflict().then_some(holder)
+    }
+}
+
+impl Supervisor {
+    /// Looks at what was noticed, and puts conflicts on record.
+    pub(crate) async fn keep_watch(self: Arc<Self>) {
+        let notices = lock(&self.watchman.notices).take();
+        let Some(mut notices) = notices else { return };
+        loop {
+            let first = tokio::select! {
+                first = notices.recv() => first,
+                () = self.ending.cancelled() => return,
+            };
+            let Some(first) = first else { return };
+            tokio::time::sleep(SETTLES).await;
+            let mut all = vec![first];
+            while let Ok(also) = notices.try_recv() {
+                all.push(also);
+            }
+            for noticed in all {
+                if let Some(holder) = self.watchman.judge(&noticed).await {
+                    self.changed_without_lock(&noticed, holder).await;
+                }
+            }
+        }
+    }
+
+    async fn changed_without_lock(self: &Arc<Self>, noticed: &Noticed, holder: PaneId) {
+        let name = match noticed.writer {
+            Some(writer) => self.name_of(writer).await,
+            None => None,
+        };
+        let held_by = match self.name_of(holder).await {
+            Some(name) => format!("pane {name}"),
+            None => format!("pane {}", holder.short()),
+        };
+        let told = Happening::Conflict {
+            path: noticed.path.to_string_lossy().into_owned(),
+            pane: noticed.writer,
+            name,
+            holder: Some(holder),
+            held_by,
+            outcome: Outcome::Changed,
+            evidence: noticed.writer.map_or(Evidence::Nothing, |_| Evidence::OpenFile),
+        };
+        if self.tell_conflict(told).await.is_err() {
+            warn!(path = %noticed.path.display(), "a conflict is not on record");
+        }
+    }
+}
+
+/// Where a path leads, and what is there.
+async fn look(path: &str) -> (PathBuf, Content) {
+    let path = PathBuf::from(path);
+    run_blocking(move || {
+        let path = path.canonicalize().unwrap_or_else(|_| in_canonical_dir(&path));
+        let content = writer::content(&path);
+        (path, content)
+    })
+    .await
+}
+
+/// The path of a file that is not there yet.
+fn in_canonical_dir(path: &Path) -> PathBuf {
+    match (path.parent().and_then(|dir| dir.canonicalize().ok()), path.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
