@@ -31,6 +31,7 @@ mod hooked;
 mod index;
 mod keeper;
 mod launch;
+mod locks;
 mod logging;
 mod pane;
 mod probe;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::file::FileError;
+use host::ledger::{Ledger, OpenedLedger};
 use host::lock::{self, Lock};
 use host::root::UnusableRoot;
 use host::store::{Opened, SetAside, Store, StoreError};
@@ -16,9 +17,12 @@ use protocol::client::CONTROL_SOCKET;
 use protocol::{ErrorBody, ErrorCode};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 use crate::follow::{Follower, News};
+use crate::locks::{Locks, Workers};
 use crate::logging;
 use crate::registry::Registry;
 use crate::supervisor::{Supervisor, point};
@@ -118,6 +122,7 @@ struct Started {
     listener: UnixListener,
     set_aside: Option<SetAside>,
     registry: Registry,
+    ledger: OpenedLedger,
     runtime: Runtime,
     /// Let go of last.
     _lock: Lock,
@@ -132,10 +137,11 @@ impl Started {
         let listener = socket::listen_in(&root.run(), CONTROL_SOCKET)?;
         listener.set_nonblocking(true)?;
         match Self::open(&root) {
-            Ok((Opened { store, set_aside }, boot, runtime)) => {
+            Ok((Opened { store, set_aside }, ledger, boot, runtime)) => {
                 let registry = Registry::start(store)?;
                 info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "started");
-                Ok(Self { root, exe, boot, listener, set_aside, registry, runtime, _lock: lock })
+                let _lock = lock;
+                Ok(Self { root, exe, boot, listener, set_aside, registry, ledger, runtime, _lock })
             }
             Err(error) => {
                 error!(%error, "cannot start");
@@ -146,17 +152,28 @@ impl Started {
     }
 
     /// What can only be refused before anybody is told that we are ready.
-    fn open(root: &StateRoot) -> Result<(Opened, String, Runtime), StartError> {
+    fn open(root: &StateRoot) -> Result<(Opened, OpenedLedger, String, Runtime), StartError> {
         let opened = Store::open(root)?;
+        let ledger = Ledger::open(root)?;
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        Ok((opened, process::boot_id()?, runtime))
+        Ok((opened, ledger, process::boot_id()?, runtime))
     }
 
     fn run(self) -> Result<(), StartError> {
-        let Self { root, exe, boot, listener, set_aside, registry, runtime, _lock } = self;
+        let Self { root, exe, boot, listener, set_aside, registry, mut ledger, runtime, _lock } =
+            self;
         let socket_root = root.clone();
         let (follower, news) = Follower::new();
-        let supervisor = Arc::new(Supervisor::new(root, exe, boot, registry, follower));
+        let set_aside = [set_aside, ledger.set_aside.take()].into_iter().flatten().collect();
+        let (tasks, ending) = (TaskTracker::new(), CancellationToken::new());
+        let workers = Workers {
+            tasks: tasks.clone(),
+            ending: ending.clone(),
+            runtime: runtime.handle().clone(),
+        };
+        let locks = Locks::start(ledger, &boot, workers)?;
+        let supervisor =
+            Arc::new(Supervisor::new(root, exe, boot, registry, locks, follower, (tasks, ending)));
         let result = runtime.block_on(live(&supervisor, listener, set_aside, news));
         remove_socket(&socket_root);
         runtime.shutdown_timeout(Duration::from_secs(1));
@@ -173,7 +190,7 @@ fn remove_socket(root: &StateRoot) {
 async fn live(
     supervisor: &Arc<Supervisor>,
     listener: UnixListener,
-    set_aside: Option<SetAside>,
+    set_aside: Vec<SetAside>,
     news: News,
 ) -> Result<(), StartError> {
     let listener = tokio::net::UnixListener::from_std(listener)?;
@@ -187,6 +204,8 @@ async fn live(
     let recovered = Box::pin(supervisor.recover(set_aside)).await;
     match &recovered {
         Ok(()) => {
+            supervisor.release_locks_of_the_dead().await;
+            supervisor.tasks.spawn(Arc::clone(supervisor).keep_lock_snapshot());
             point("recover.done").await;
             supervisor.recovered.send_replace(true);
             supervisor.tasks.spawn(Arc::clone(supervisor).keep_tidy());
@@ -206,6 +225,7 @@ async fn live(
         info!(left = supervisor.tasks.len(), "tasks are still running");
     }
     supervisor.registry.close().await;
+    supervisor.locks.close().await;
     Ok(recovered?)
 }
 

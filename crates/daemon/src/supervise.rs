@@ -71,6 +71,7 @@ impl Supervisor {
             // The next daemon will tell of it.
             warn!(pane = %id, %error, "the ending is not in the registry");
         }
+        self.locks.pane_ended(id).await;
         self.unfollow(id);
         self.watchman.leave(id);
         self.claims.release(id);

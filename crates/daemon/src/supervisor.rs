@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::conversation::Claims;
 use crate::follow::Follower;
+use crate::locks::Locks;
 use crate::pane::Pane;
 use crate::probe::Probes;
 use crate::registry::Registry;
@@ -29,6 +30,8 @@ pub(crate) struct Supervisor {
     /// The boot we are in: processes of another one are dead.
     pub(crate) boot: String,
     pub(crate) registry: Registry,
+    /// Who has locked what.
+    pub(crate) locks: Locks,
     /// Which live pane has which conversation.
     pub(crate) claims: Claims,
     pub(crate) follower: Follower,
@@ -61,7 +64,9 @@ impl Supervisor {
         exe: PathBuf,
         boot: String,
         registry: Registry,
+        locks: Locks,
         follower: Follower,
+        (tasks, ending): (TaskTracker, CancellationToken),
     ) -> Self {
         // As it is spelt in the environment of every keeper.
         let household = Household::of(&root.path().to_string_lossy());
@@ -71,14 +76,15 @@ impl Supervisor {
             exe,
             boot,
             registry,
+            locks,
             claims: Claims::default(),
             follower,
             watchman: Watchman::default(),
             digests: Arc::default(),
             probes: Probes::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             stopping: CancellationToken::new(),
-            ending: CancellationToken::new(),
+            ending,
             tidying: tokio::sync::Mutex::default(),
             limit_news: tokio::sync::Mutex::default(),
             complained: Mutex::default(),

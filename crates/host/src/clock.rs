@@ -1,9 +1,11 @@
-//! The wall clock and chance: the two things `model` is given rather than takes.
+//! Clocks and chance: the things `model` is given rather than takes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::Timestamp;
+use model::lock::Moment;
 use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Now, by the wall clock.
 #[must_use]
@@ -14,6 +16,14 @@ pub fn now() -> Timestamp {
         // A clock before 1970 is wrong, but no reason to fail.
         Err(before) => -millis(before.duration()),
     })
+}
+
+/// Now, by the clock that nobody can set, and that goes on while the machine sleeps.
+#[must_use]
+pub fn moment() -> Moment {
+    let now = clock_gettime(ClockId::Boottime);
+    let millis = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
+    Moment(u64::try_from(millis).unwrap_or(0))
 }
 
 /// Random bytes for a new id.

@@ -56,6 +56,14 @@ pub fn open(identity: &ProcessIdentity) -> Option<OwnedFd> {
     (now == *identity && !stat(identity.pid)?.zombie).then_some(pidfd)
 }
 
+/// Whether exactly this process is stopped, by a signal or a debugger.
+#[must_use]
+pub fn is_stopped(identity: &ProcessIdentity) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", identity.pid)).unwrap_or_default();
+    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    matches!(state, Some('T' | 't')) && is_alive(identity)
+}
+
 /// Whether exactly this process is alive.
 #[must_use]
 pub fn is_alive(identity: &ProcessIdentity) -> bool {

@@ -91,7 +91,7 @@ impl StateRoot {
         }
         Self::check(path)?;
         let root = Self(path.to_owned());
-        for dir in [root.run(), root.sessions(), root.trash(), root.config()] {
+        for dir in [root.run(), root.sessions(), root.trash(), root.config(), root.locks()] {
             make_dir(&dir)?;
         }
         Ok(root)
@@ -142,6 +142,12 @@ impl StateRoot {
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.0.join("ccmux.db")
+    }
+
+    /// What is locked.
+    #[must_use]
+    pub fn locks(&self) -> PathBuf {
+        self.0.join("locks")
     }
 
     /// All sessions.

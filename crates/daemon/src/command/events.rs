@@ -83,6 +83,7 @@ mod tests {
     use model::event::Happening;
 
     use super::*;
+    use crate::locks::Locks;
     use crate::registry::Registry;
 
     fn supervisor() -> (tempfile::TempDir, Arc<Supervisor>) {
@@ -91,7 +92,15 @@ mod tests {
         let registry = Registry::start(Store::open(&root).unwrap().store).unwrap();
         let supervisor = {
             let (follower, _news) = crate::follow::Follower::new();
-            Supervisor::new(root, PathBuf::new(), String::new(), registry, follower)
+            Supervisor::new(
+                root,
+                PathBuf::new(),
+                String::new(),
+                registry,
+                Locks::closed(),
+                follower,
+                Default::default(),
+            )
         };
         (dir, Arc::new(supervisor))
     }

@@ -56,6 +56,7 @@ impl Supervisor {
                 }
                 let mut answer = self.answer(&pane, &rows)?;
                 self.ask_keeper(&mut answer.pane).await;
+                answer.pane.locks = self.locks_of(answer.pane.id).await;
                 answer.pane.login_note = self.login_note(&answer.pane).await;
                 Ok(Response::Pane(Box::new(answer)))
             }

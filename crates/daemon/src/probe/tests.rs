@@ -8,6 +8,7 @@ use host::store::Store;
 
 use super::*;
 use crate::follow::Follower;
+use crate::locks::Locks;
 use crate::registry::Registry;
 
 /// A daemon without panes, and a place for programs.
@@ -59,7 +60,15 @@ fn supervisor(home: &Path) -> Supervisor {
     let root = StateRoot::open(home).unwrap();
     let registry = Registry::start(Store::open(&root).unwrap().store).unwrap();
     let (follower, _news) = Follower::new();
-    Supervisor::new(root, PathBuf::new(), String::new(), registry, follower)
+    Supervisor::new(
+        root,
+        PathBuf::new(),
+        String::new(),
+        registry,
+        Locks::closed(),
+        follower,
+        Default::default(),
+    )
 }
 
 fn agent_with_store() -> Agent {

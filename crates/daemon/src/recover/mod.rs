@@ -45,7 +45,7 @@ impl Supervisor {
     /// [`StoreError`]; nothing but directories in the trash has changed then.
     pub(crate) async fn recover(
         self: &Arc<Self>,
-        database: Option<SetAside>,
+        damaged: Vec<SetAside>,
     ) -> Result<(), StoreError> {
         let rows = self.registry.read(|change| {
             Ok::<_, StoreError>(Rows { sessions: change.sessions()?, panes: change.panes()? })
@@ -54,7 +54,7 @@ impl Supervisor {
         let rebuilding = rows.sessions.is_empty();
         let (root, known) = (self.root.clone(), rows.panes);
         let mut scan = run_blocking(move || scan(&root, &known)).await;
-        self.note(&mut scan, database);
+        self.note(&mut scan, damaged);
         let judged: Vec<(FoundPane, Decision)> =
             std::mem::take(&mut scan.panes).into_iter().map(judge).collect();
         let judged = self.retire_what_goes(judged).await;
@@ -71,10 +71,10 @@ impl Supervisor {
     }
 
     /// Remembers what was damaged, for people.
-    fn note(&self, scan: &mut Scan, database: Option<SetAside>) {
-        if let Some(aside) = database {
+    fn note(&self, scan: &mut Scan, damaged: Vec<SetAside>) {
+        for aside in damaged {
             self.add_problem(format!(
-                "`{}` was damaged ({}); it was rebuilt from the directories and kept as `{}`",
+                "`{}` was damaged ({}); a new one took its place, and it is kept as `{}`",
                 aside.path.display(),
                 aside.why,
                 aside.kept_as.display()

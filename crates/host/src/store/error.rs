@@ -60,7 +60,7 @@ impl StoreError {
     }
 
     /// Whether the file itself is at fault, so that only another one can help.
-    pub(super) fn is_damage(&self) -> bool {
+    pub(crate) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase};
         let code = self.sqlite_code();
         matches!(self, Self::Damaged { .. } | Self::Meaningless(_))

@@ -1,7 +1,10 @@
 //! Single rules by example, and all of them at once against a naive reading of them.
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
+use super::order::excludes;
 use super::*;
 
 fn owner(n: u8) -> Owner {
