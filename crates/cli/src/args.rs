@@ -4,6 +4,7 @@ mod environment;
 mod examples;
 mod hook;
 mod limits;
+mod lock;
 mod values;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use protocol::control::Until;
 pub(crate) use environment::SurroundingsArgs;
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
+pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
 pub(crate) use values::Variable;
 use values::{seconds, until};
 
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Answer the hook of an agent
     Hook(HookArgs),
+    /// Claim files so that nobody else changes them
+    #[command(subcommand, after_help = lock::LOCK, disable_help_subcommand = true)]
+    Lock(LockCommand),
     /// Control the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),

@@ -11,6 +11,7 @@ mod events;
 mod gc;
 mod hook;
 mod limit;
+mod lock;
 mod ls;
 mod man;
 mod new;
@@ -73,6 +74,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),
         Command::Hook(args) => hook::run(context, args),
+        Command::Lock(command) => lock::run(context, command),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),
         Command::Man(args) => man::run(args),

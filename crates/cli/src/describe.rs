@@ -66,6 +66,9 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         facts.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
     }
     facts.add("directory", &pane.dir);
+    for lock in &pane.locks {
+        facts.add("locked", &format!("{} ({})", lock.path, lock.mode));
+    }
     if let Some(live) = &pane.live {
         facts.add("size", &live.size.to_string());
         facts.add_some("title", Some(live.title.as_str()).filter(|title| !title.is_empty()));
@@ -251,7 +254,7 @@ fn asked(pane: &PaneView) -> &[String] {
 }
 
 /// How long ago, in the largest unit that fits.
-fn age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.0.saturating_sub(since.0).max(0) / 1000;
     match seconds {
         0..60 => format!("{seconds}s"),

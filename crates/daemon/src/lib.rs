@@ -47,8 +47,8 @@ mod supervise;
 mod supervisor;
 mod sweep;
 mod trash;
-mod workspace;
 mod watchman;
+mod workspace;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;

@@ -144,12 +144,6 @@ impl StateRoot {
         self.0.join("ccmux.db")
     }
 
-    /// What is locked.
-    #[must_use]
-    pub fn locks(&self) -> PathBuf {
-        self.0.join("locks")
-    }
-
     /// All sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
