@@ -18,7 +18,7 @@ use model::limits::LimitWishes;
 use model::{Name, SessionMode, Size, WorkspaceKind};
 use protocol::control::Until;
 
-pub(crate) use environment::SurroundingsArgs;
+pub(crate) use environment::{EnvArgs, SurroundingsArgs};
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Purge(PurgeArgs),
     /// Delete what has been in the trash for long enough, and retire what belongs to no pane
     Gc(GcArgs),
+    /// Show the environment of a pane, and who set what of it
+    Env(EnvArgs),
     /// Print what has happened
     Events(EventsArgs),
     /// Check that everything is as it should be, and say what to do where it is not

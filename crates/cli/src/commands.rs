@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod daemon;
 mod doctor;
+mod env;
 mod events;
 mod gc;
 mod hook;
@@ -70,6 +71,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Close(args) => close::run(context, args),
         Command::Purge(args) => purge::run(context, args),
         Command::Gc(args) => gc::run(context, args),
+        Command::Env(args) => env::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),

@@ -300,6 +300,7 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::LimitNews { .. }
         | Request::Rename { .. }
         | Request::Read { .. }
+        | Request::Env { .. }
         | Request::Events { follow: false, .. }
         | Request::DaemonStatus
         | Request::Hook(_)

@@ -1,5 +1,6 @@
 //! The views of the control protocol, as text for people.
 
+mod environment;
 mod health;
 mod limits;
 
@@ -11,6 +12,7 @@ use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnsw
 use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
 
+pub(crate) use environment::environment;
 pub(crate) use health::health;
 pub(crate) use limits::limits;
 
@@ -58,6 +60,8 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         let login = login(&isolation.login) + &note.unwrap_or_default();
         facts.add("login", &login);
     }
+    let ports = pane.ports.map(|ports| format!("{} to {}", ports.base, ports.last()));
+    facts.add_some("ports", ports.as_deref());
     facts.add_some("config", pane.config_dir.as_deref());
     facts.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
     if let Some(kind) = pane.workspace_kind {
@@ -147,6 +151,11 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         }
         Happening::ResumeFailed { pane, conversation, why } => {
             format!("pane {} could not resume {conversation}: {why}", pane.short())
+        }
+        Happening::PortsTaken { pane, ports } => {
+            let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+            let ports = ports.join(", ");
+            format!("somebody else listens on ports of pane {}: {ports}", pane.short())
         }
         Happening::Retired { path, kept_as, why } => {
             format!("{path} was retired ({why}) and is kept as {kept_as}")
@@ -345,6 +354,7 @@ mod tests {
             branch: None,
             temp: "/state/temp".to_owned(),
             output: "/state/output".to_owned(),
+            ports: None,
             conversation: None,
             asked: Vec::new(),
             command: ["bash", "-c", "echo it's\x1b[2J"].map(str::to_owned).into(),

@@ -101,7 +101,9 @@ fn state(home: &Home) -> BTreeMap<PathBuf, testkit::tree::Entry> {
     let mut all = tree(home.state_root());
     all.retain(|path, _| {
         let top = path.components().next().unwrap().as_os_str().to_str().unwrap();
-        !top.starts_with("ccmux.db") && top != "run" && !path.ends_with(".sessions.index")
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let derived = [".sessions.index", "session.state"].iter().any(|own| name.starts_with(own));
+        !top.starts_with("ccmux.db") && top != "run" && !derived
     });
     all
 }

@@ -114,9 +114,12 @@ fn every_way_to_start_a_pane_gives_the_same_environment() {
 /// The environment with what names the pane itself replaced.
 fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, String> {
     let session = env["CCMUX_SESSION_ID"].clone();
-    env.into_iter()
-        .map(|(name, value)| (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")))
-        .collect()
+    // Each pane has ports of its own.
+    let replaced = |(name, value): (String, String)| match name.as_str() {
+        "PORT" | "CCMUX_PORT_BASE" => (name, "PORT".to_owned()),
+        _ => (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")),
+    };
+    env.into_iter().map(replaced).collect()
 }
 
 /// Kills everything at once, and makes the records those of another boot.

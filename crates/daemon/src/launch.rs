@@ -98,7 +98,8 @@ impl Supervisor {
         argv: Vec<String>,
     ) -> Result<Entry, ErrorBody> {
         let entered = self.registry.apply(Survive::Kill, move |change| {
-            let (session, session_is_new) = session_for(change, &request)?;
+            let (mut session, session_is_new) = session_for(change, &request)?;
+            session.env.extend(request.session_env.clone());
             let taken = change.pane_names(session.id)?;
             let name = match &request.name {
                 Some(name) => name.clone(),
@@ -120,6 +121,7 @@ impl Supervisor {
         config: Arc<Config>,
     ) -> Result<Keeper, ErrorBody> {
         let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
+        let session_env = request.session_env.clone();
         let (plan, entry) = run_blocking(move || {
             let plan = this.plan(&planned, &entry, &request, &wishes);
             (plan, entry)
@@ -150,7 +152,7 @@ impl Supervisor {
         let told = match synced {
             Ok(()) => {
                 point("new.started").await;
-                self.tell_alive(pane).await
+                self.tell_started(pane, session_env).await
             }
             Err(error) => Err(not_written(error)),
         };
@@ -214,8 +216,8 @@ impl Supervisor {
             agents: &config.agents,
             roles: &config.roles,
             shared_env: &config.env,
-            session_env: &request.session_env,
-            ports: None,
+            session_env: &entry.session.env,
+            ports: self.lease_ports(pane.id, config.ports).map_err(unplannable)?,
             conversation: ConversationId::from_random(clock::random_id()),
             exists: &|path| Path::new(path).exists(),
             limits: config.limits,
@@ -359,7 +361,8 @@ fn add_session(
 ) -> Result<(SessionRecord, bool), Failure> {
     let mode = request.mode.unwrap_or_default();
     let isolation = request.isolation;
-    let record = SessionRecord { id, name, mode, created: clock::now(), implicit, isolation };
+    let env = request.session_env.clone();
+    let record = SessionRecord { id, name, mode, created: clock::now(), implicit, isolation, env };
     change.add_session(&record)?;
     Ok((record, true))
 }
@@ -418,7 +421,18 @@ impl Files {
 // By value, as `map_err` hands it over.
 #[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]
 fn unplannable(error: launch::Unplannable) -> ErrorBody {
-    ErrorBody::new(ErrorCode::Usage, error.to_string())
+    let say = |code| ErrorBody::new(code, error.to_string());
+    match &error {
+        launch::Unplannable::NoPorts(_) => say(ErrorCode::Conflict)
+            .hint("widen [ports] in ccmux.toml, or close panes; with count = 0 panes have none"),
+        launch::Unplannable::Role(_) => say(ErrorCode::Usage)
+            .hint("describe it in [roles.NAME] of ccmux.toml, or choose another one"),
+        launch::Unplannable::Variable(_)
+        | launch::Unplannable::EmptyCommand
+        | launch::Unplannable::NulInCommand
+        | launch::Unplannable::RelativeCwd(_)
+        | launch::Unplannable::Agent(_) => say(ErrorCode::Usage),
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]

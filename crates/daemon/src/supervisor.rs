@@ -16,6 +16,7 @@ use crate::conversation::Claims;
 use crate::follow::Follower;
 use crate::locks::Locks;
 use crate::pane::Pane;
+use crate::ports::Ports;
 use crate::probe::Probes;
 use crate::registry::Registry;
 use crate::watchman::Watchman;
@@ -34,6 +35,8 @@ pub(crate) struct Supervisor {
     pub(crate) locks: Locks,
     /// Which live pane has which conversation.
     pub(crate) claims: Claims,
+    /// Which pane has which ports.
+    pub(crate) ports: Ports,
     pub(crate) follower: Follower,
     /// Watches over files that panes hold.
     pub(crate) watchman: Watchman,
@@ -78,6 +81,7 @@ impl Supervisor {
             registry,
             locks,
             claims: Claims::default(),
+            ports: Ports::default(),
             follower,
             watchman: Watchman::default(),
             digests: Arc::default(),
@@ -107,8 +111,10 @@ impl Supervisor {
         self.panes().insert(pane.id, pane);
     }
 
+    /// A pane is gone, and what was only its own with it.
     pub(crate) fn forget(&self, id: PaneId) {
         self.panes().remove(&id);
+        self.ports.release(id);
     }
 
     /// Every pane that the daemon is busy with, alive or not.

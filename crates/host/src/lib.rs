@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod lock;
 pub mod log;
 pub mod place;
+pub mod ports;
 pub mod process;
 pub mod program;
 pub mod project;

@@ -11,6 +11,8 @@ pub mod keys;
 pub mod locks;
 pub mod nearest;
 pub mod path;
+pub mod ports;
+pub mod role;
 pub mod sample;
 pub mod value;
 
@@ -24,6 +26,7 @@ use crate::limits::Limits;
 use crate::workspace::WorkspaceKind;
 
 pub use locks::{LocksConfig, WhenAway};
+pub use ports::PortsConfig;
 
 /// Everything that the user may decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct Config {
     pub env: BTreeMap<String, String>,
     /// Roles that the user defines or changes, by name.
     pub roles: BTreeMap<String, RoleConfig>,
+    /// Which ports panes get.
+    pub ports: PortsConfig,
 }
 
 /// What a pane does whose conversation cannot be continued.

@@ -99,6 +99,42 @@ pub fn is_secret(name: &str) -> bool {
     !name.ends_with("_SOCK") && MARKS.iter().any(|mark| name.contains(mark))
 }
 
+/// What is shown in place of a secret.
+pub const MASK: &str = "********";
+
+/// The value as it may be shown: [`MASK`] for one that is, or looks like, a secret.
+#[must_use]
+pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
+    if !value.is_empty() && (is_secret(name) || looks_secret(value)) { MASK } else { value }
+}
+
+/// Whether a value looks like a secret whatever its name is: as tokens of well-known services do,
+/// or as an address with a password in it.
+fn looks_secret(value: &str) -> bool {
+    const TOKENS: &[&str] = &[
+        "sk-",
+        "sk_",
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "ghu_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xoxp-",
+        "AKIA",
+        "AIza",
+        "eyJ",
+        "npm_",
+        "-----BEGIN",
+    ];
+    let has_password = value.split_once("://").is_some_and(|(_, rest)| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    });
+    has_password || TOKENS.iter().any(|mark| value.starts_with(mark))
+}
+
 impl Environment {
     /// What `client` hands down: the listed names, nothing else.
     #[must_use]
@@ -206,6 +242,24 @@ mod tests {
         }
         for name in ["PATH", "SSH_AUTH_SOCK", "LANG"] {
             assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_value_is_no_secret() {
+        for (name, value) in [
+            ("GITHUB_TOKEN", "x"),
+            ("MINE", "sk-ant-0123"),
+            ("HTTPS_PROXY", "http://me:hunter2@proxy:3128/"),
+        ] {
+            assert_eq!(shown(name, value), MASK, "{name}");
+        }
+        for (name, value) in [
+            ("GITHUB_TOKEN", ""),
+            ("HTTPS_PROXY", "http://proxy:3128/a@b:c"),
+            ("PATH", "/usr/bin:/bin"),
+        ] {
+            assert_eq!(shown(name, value), value, "{name}");
         }
     }
 }

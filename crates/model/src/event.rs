@@ -91,6 +91,13 @@ pub enum Happening {
         /// What the agent said.
         why: String,
     },
+    /// Somebody else listens on ports of a pane that is being restored. They stay the pane's.
+    PortsTaken {
+        /// The pane.
+        pane: PaneId,
+        /// Which of its ports.
+        ports: Vec<u16>,
+    },
     /// A directory that nobody needs any more is in the trash.
     Retired {
         /// Where it was.
@@ -223,6 +230,7 @@ impl Happening {
             | Self::LimitExceeded { pane, .. }
             | Self::LimitKept { pane, .. }
             | Self::PaneThawed { pane }
+            | Self::PortsTaken { pane, .. }
             | Self::PaneClosed { pane } => Some(*pane),
             Self::Conflict { pane, .. } => *pane,
             Self::DaemonStarted { .. }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::hooks::{HookFile, HookGround};
 use crate::agent::{Agent, UnknownAgent};
-use crate::config::{AgentConfig, IsolationConfig, RoleConfig};
+use crate::config::{AgentConfig, IsolationConfig, PortsConfig, RoleConfig};
 use crate::conversation::{Asked, ConversationId, Start};
 use crate::environment::layers::{Layer, Layers, Unused};
 use crate::environment::{Environment, InvalidVariable};
@@ -228,6 +228,12 @@ pub enum Unplannable {
     /// A role that nobody has described.
     #[error(transparent)]
     Role(#[from] UnknownRole),
+    /// Every port that a pane may get is another pane's, or in use.
+    #[error(
+        "no {} neighbouring ports are free from {} to {}",
+        .0.count, .0.base, .0.end
+    )]
+    NoPorts(PortsConfig),
 }
 
 /// What to start for `request`, and with which environment.

@@ -1,5 +1,6 @@
 //! Sessions: named units of work with a directory of their own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,6 +27,9 @@ pub struct SessionRecord {
     /// How its panes are kept apart, unless they say otherwise themselves.
     #[serde(default)]
     pub isolation: Option<Method>,
+    /// Variables of every pane that it gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
 }
 
 impl SessionRecord {

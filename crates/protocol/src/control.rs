@@ -10,12 +10,14 @@ use model::health::Health;
 use model::isolation::Isolation;
 use model::key::Key;
 use model::limits::{Frozen, LimitWishes};
+use model::ports::PortBlock;
 use model::{
     ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size,
     Timestamp, WorkspaceKind,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::environment::EnvironmentView;
 use crate::error::ErrorBody;
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::limits::{LimitsView, PaneLimits};
@@ -134,6 +136,11 @@ pub enum Request {
         /// How long; none waits for ever.
         timeout_ms: Option<u64>,
     },
+    /// The environment of a pane, and who set what of it: [`Response::Environment`].
+    Env {
+        /// Name, id or unique beginning of an id.
+        target: String,
+    },
     /// The event stream: [`Response::Done`] and then frames of kind `Event`, until the connection
     /// ends or, without `follow`, until the recorded ones are through (then [`Response::Done`]
     /// again).
@@ -239,6 +246,8 @@ pub enum Response {
         /// For an exit, or when the pane ended before the text came: how it ended.
         ending: Option<Ending>,
     },
+    /// The environment of a pane.
+    Environment(Box<EnvironmentView>),
     /// How everything is.
     Health(Health),
     /// What a pane may take and takes.
@@ -345,6 +354,9 @@ pub struct PaneView {
     pub temp: String,
     /// Its `OUTPUT_DIR`.
     pub output: String,
+    /// The ports that are its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<PortBlock>,
     /// The agent's conversation, where it has one.
     pub conversation: Option<ConversationId>,
     /// Program and arguments as they were asked for.

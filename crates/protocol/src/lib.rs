@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod control;
+pub mod environment;
 pub mod error;
 pub mod frame;
 pub mod greeting;

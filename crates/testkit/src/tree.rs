@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,8 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     while let Some(inner) = dirs.pop() {
         for entry in fs::read_dir(&inner).expect("a directory").map(|entry| entry.expect("one")) {
             let path = entry.path();
-            let found = entry.metadata().expect("something");
+            // What a daemon writes in the background comes and goes under a name of its own.
+            let Some(found) = unless_gone(entry.metadata()) else { continue };
             let mode = found.permissions().mode() & 0o7777;
             let kind = found.file_type();
             let value = if kind.is_dir() {
@@ -40,7 +42,8 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
             } else if kind.is_symlink() {
                 Entry::Link(fs::read_link(&path).expect("a link"))
             } else if kind.is_file() {
-                Entry::File(mode, found.ino(), fs::read(&path).expect("a file"))
+                let Some(bytes) = unless_gone(fs::read(&path)) else { continue };
+                Entry::File(mode, found.ino(), bytes)
             } else {
                 Entry::Other
             };
@@ -48,6 +51,16 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
         }
     }
     entries
+}
+
+/// What was found, unless it is gone by now.
+#[track_caller]
+fn unless_gone<T>(found: io::Result<T>) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("cannot be read: {error}"),
+    }
 }
 
 /// Writes a file of the test's own, and the directories that it lies in.

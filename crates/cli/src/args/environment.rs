@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Variable;
+use super::{Variable, examples};
 
 /// What a pane is for, and what it shares with its session.
 #[derive(Debug, Default, Args)]
@@ -15,4 +15,16 @@ pub(crate) struct SurroundingsArgs {
     /// environment (can be repeated)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) session_env: Vec<Variable>,
+}
+
+/// Arguments of `env`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::ENV)]
+pub(crate) struct EnvArgs {
+    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    pub(crate) id: String,
+
+    /// Name what was not used as well, and who won
+    #[arg(long)]
+    pub(crate) why: bool,
 }

@@ -18,6 +18,7 @@ Examples:
   ccmux new --agent claude -- --model opus an agent by name, and arguments for it
   ccmux new --isolation none -- claude     with your own configuration, unprotected
   ccmux new -d --session web -- npm start  in the background, in the session web
+  ccmux new -d --session web --role qa --session-env STAGE=test
   ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";
 
 pub(super) const LS: &str = "\
@@ -100,6 +101,15 @@ Examples:
   ccmux gc --dry-run
   ccmux gc --dry-run --json | jq '[.items[].bytes] | add'
   ccmux gc --empty-trash";
+
+pub(super) const ENV: &str = "\
+Later sources win: inherited from the client that asked for the pane, shared ([env] in ccmux.toml),
+role, session, ports, pane (--env), ccmux, isolation. Values that look like secrets are not shown.
+
+Examples:
+  ccmux env dev1
+  ccmux env dev1 --why
+  ccmux env dev1 --json | jq -r '.variables[] | select(.source == \"role\") | .name'";
 
 pub(super) const EVENTS: &str = "\
 Examples:

@@ -6,6 +6,7 @@ use model::config::Config;
 use model::config::keys::entries;
 use model::config::sample::{assignment, sample};
 use model::config::value::Value;
+use model::environment;
 use serde::Serialize;
 
 use super::daemon::{Loaded, Origin, configuration};
@@ -84,7 +85,11 @@ impl Shown {
         let values = loaded
             .values()
             .into_iter()
-            .map(|found| ShownValue { key: found.key, value: found.value, origin: found.origin })
+            .map(|found| ShownValue {
+                value: without_secrets(&found.key, found.value),
+                key: found.key,
+                origin: found.origin,
+            })
             .collect();
         Self { path: loaded.path.display().to_string(), exists: loaded.exists, values }
     }
@@ -101,6 +106,20 @@ impl Shown {
         }
         lines.extend(assignments.into_iter().flatten());
         lines.join("\n") + "\n"
+    }
+}
+
+/// Variables may be secrets, and what is printed ends up in logs.
+fn without_secrets(key: &str, value: Value) -> Value {
+    match value {
+        Value::Table(entries) if key == "env" || key.ends_with(".env") => {
+            let safe = |(name, text): (String, String)| {
+                let text = environment::shown(&name, &text).to_owned();
+                (name, text)
+            };
+            Value::Table(entries.into_iter().map(safe).collect())
+        }
+        other => other,
     }
 }
 

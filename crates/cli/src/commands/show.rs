@@ -35,6 +35,7 @@ impl Shown {
             | Response::Located { .. }
             | Response::Text(_)
             | Response::Waited { .. }
+            | Response::Environment(_)
             | Response::Health(_)
             | Response::Limits(_)
             | Response::Gc(_)

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use model::config::agent::AGENT_KEYS;
 use model::config::key::Key;
 use model::config::keys::KEYS;
+use model::config::role::ROLE_KEYS;
 use model::config::sample::sample;
 use model::config::value::Value;
-use model::config::{AgentConfig, Config};
+use model::config::{AgentConfig, Config, RoleConfig};
 
 use super::assert_up_to_date;
 
@@ -38,6 +39,14 @@ with `~/`. No path of `seed` and `share` may lie inside another one of them, and
 `config_variables` sets cannot be in `scrub`.
 ";
 
+const ROLES: &str = "
+## `[roles.NAME]`
+
+What goes with a role, which a pane has by `ccmux new --role NAME`. The roles `dev`, `qa`, `ux` and
+`pm` are there without being described. A name has 1 to 32 characters of `a-z`, `0-9`, `_` and `-`
+and begins with a letter.
+";
+
 /// `docs/reference/config.md`.
 fn reference() -> String {
     let mut text = OPENING.to_owned();
@@ -54,6 +63,10 @@ fn reference() -> String {
     text.push_str(AGENTS);
     for key in AGENT_KEYS {
         describe(&mut text, key.name, key, &key.get(&AgentConfig::default()));
+    }
+    text.push_str(ROLES);
+    for key in ROLE_KEYS {
+        describe(&mut text, key.name, key, &key.get(&RoleConfig::default()));
     }
     write!(text, "\n## A complete file\n\n```toml\n{}```\n", sample())
         .expect("a string takes everything");

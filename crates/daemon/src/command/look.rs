@@ -212,6 +212,7 @@ impl Supervisor {
             branch: workspace.and_then(|workspace| workspace.branch.clone()),
             temp: part("temp"),
             output: part("output"),
+            ports: launch.and_then(|launch| launch.ports),
             conversation: launch.and_then(|launch| launch.conversation.clone()),
             asked: launch.map(|launch| launch.asked().to_vec()).unwrap_or_default(),
             command: launch.map(|launch| launch.argv.clone()).unwrap_or_default(),

@@ -5,6 +5,7 @@
 
 mod doctor;
 mod end;
+mod environment;
 mod events;
 mod gc;
 mod hook;
@@ -85,6 +86,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Locate { .. }
         | Request::Read { .. }
         | Request::Wait { .. }
+        | Request::Env { .. }
         | Request::Events { .. }
         | Request::Doctor { .. }
         | Request::Gc { dry_run: true, .. }
@@ -124,6 +126,7 @@ impl Supervisor {
             Request::Wait { target, until, timeout_ms } => {
                 Box::pin(self.wait(&target, until, timeout_ms)).await
             }
+            Request::Env { target } => self.environment(&target).await,
             Request::Events { .. } | Request::DaemonStop => Ok(Response::Done),
             Request::Doctor { client_env, version } => {
                 Box::pin(self.doctor(client_env, version)).await

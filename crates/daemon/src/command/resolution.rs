@@ -168,6 +168,7 @@ mod tests {
             created: Timestamp(0),
             implicit: false,
             isolation: None,
+            env: std::collections::BTreeMap::new(),
         };
         SessionRow { record, announced: true }
     }

@@ -139,6 +139,7 @@ impl Supervisor {
                 )
             }
         };
+        self.check_ports(&pane).await;
         self.start_again(&pane, &agent, &config, again, ending).await?;
         if let Some(why) = why {
             pane.set_problem(format!("its conversation could not be resumed: {why}"));

@@ -108,6 +108,7 @@ fn unknown_session(id: SessionId) -> SessionRecord {
         created: clock::now(),
         implicit: false,
         isolation: None,
+        env: std::collections::BTreeMap::new(),
     }
 }
 

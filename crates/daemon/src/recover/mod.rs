@@ -182,6 +182,7 @@ impl Supervisor {
         };
         let pane = Arc::new(Pane::new(found.id, found.session, found.dir, life.clone()));
         if let Some(launch) = found.launch {
+            launch.ports.into_iter().for_each(|block| self.ports.hold(pane.id, block));
             pane.set_launch(launch);
         }
         if let Some(problem) = found.problem {

@@ -10,10 +10,11 @@ use std::path::Path;
 
 use model::config::agent::{AGENT_KEYS, check_agent_name, contradictions};
 use model::config::key::{Fault, Key, Kind, Part};
-use model::config::keys::{AGENTS, KEYS};
+use model::config::keys::{AGENTS, KEYS, ROLES};
 use model::config::nearest::nearest;
+use model::config::role::{ROLE_KEYS, check_role_name};
 use model::config::value::{self, Value};
-use model::config::{AgentConfig, Config};
+use model::config::{AgentConfig, Config, RoleConfig};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -77,6 +78,8 @@ impl Reader<'_> {
                 self.value(known, &full, (key, value), config);
             } else if full == AGENTS {
                 self.agents(value, config);
+            } else if full == ROLES {
+                self.roles(value, config);
             } else if is_table(&full) {
                 if let Some(table) = self.expect_table(&full, value) {
                     self.table(table, &full, config);
@@ -105,17 +108,7 @@ impl Reader<'_> {
     fn agent(&mut self, table: &DeTable<'_>, name: &str, heading: Range<usize>) -> AgentConfig {
         let mut agent = AgentConfig::default();
         let problems_before = self.problems.len();
-        for (key, value) in table {
-            let full = join(name, key.get_ref());
-            let known = AGENT_KEYS.iter().map(|known| known.name);
-            match AGENT_KEYS.iter().find(|known| known.name == key.get_ref()) {
-                Some(known) => self.value(known, &full, (key, value), &mut agent),
-                None => {
-                    let meant = nearest(key.get_ref(), known).map(str::to_owned);
-                    self.unknown(&full, key.span().start, meant);
-                }
-            }
-        }
+        self.keys(AGENT_KEYS, table, name, &mut agent);
         // What is missing may be in a line that could not be read.
         let is_complete = self.unreadable.range(self.line(&heading)..).next().is_none();
         if self.problems.len() == problems_before && is_complete {
@@ -126,6 +119,35 @@ impl Reader<'_> {
             }
         }
         agent
+    }
+
+    fn roles(&mut self, value: &Spanned<DeValue<'_>>, config: &mut Config) {
+        let Some(roles) = self.expect_table(ROLES, value) else { return };
+        for (name, value) in roles {
+            if let Err(fault) = check_role_name(name.get_ref()) {
+                self.problem(name.span().start, fault.why, fault.suggestion);
+            }
+            let full = join(ROLES, name.get_ref());
+            let Some(table) = self.expect_table(&full, value) else { continue };
+            let mut role = RoleConfig::default();
+            self.keys(ROLE_KEYS, table, &full, &mut role);
+            config.roles.insert(name.get_ref().to_string(), role);
+        }
+    }
+
+    /// Reads a table that has these keys and no others.
+    fn keys<T>(&mut self, keys: &[Key<T>], table: &DeTable<'_>, name: &str, target: &mut T) {
+        for (key, value) in table {
+            let full = join(name, key.get_ref());
+            match keys.iter().find(|known| known.name == key.get_ref()) {
+                Some(known) => self.value(known, &full, (key, value), target),
+                None => {
+                    let known = keys.iter().map(|known| known.name);
+                    let meant = nearest(key.get_ref(), known).map(str::to_owned);
+                    self.unknown(&full, key.span().start, meant);
+                }
+            }
+        }
     }
 
     fn expect_table<'e, 'i>(
@@ -245,6 +267,12 @@ impl Converted {
 fn convert<T>(key: &Key<T>, value: &DeValue<'_>) -> Result<Converted, Fault> {
     match (key.kind(), value) {
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Converted::simple(Value::Flag(*flag))),
+        (Kind::Number, DeValue::Integer(digits)) => {
+            match i64::from_str_radix(digits.as_str(), digits.radix()) {
+                Ok(number) => Ok(Converted::simple(Value::Number(number))),
+                Err(_) => Err(key.mismatch("one that large")),
+            }
+        }
         (Kind::Text, DeValue::String(text)) => Ok(Converted::simple(Value::Text(text.to_string()))),
         (Kind::List, DeValue::Array(items)) => {
             let parts = items.iter().enumerate().map(|(at, item)| (Part::Item(at), item));
@@ -318,7 +346,7 @@ fn is_table(name: &str) -> bool {
 fn meant_key(table: &str, key: &str) -> Option<String> {
     let names: BTreeSet<&str> = KEYS.iter().flat_map(|key| with_tables(key.name)).collect();
     let split = |name: &'static str| name.rsplit_once('.').unwrap_or(("", name));
-    let all = || names.iter().copied().chain([AGENTS]);
+    let all = || names.iter().copied().chain([AGENTS, ROLES]);
 
     let here = all().map(split).filter(|(of, _)| *of == table).map(|(_, name)| name);
     if let Some(similar) = nearest(key, here) {

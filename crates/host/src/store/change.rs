@@ -7,13 +7,13 @@ use model::{
 };
 use rusqlite::{OptionalExtension as _, Row, Savepoint, params};
 
-use super::StoreError;
+use super::{StoreError, session_env};
 use crate::clock;
 
 /// A change that is being made. What it reads includes what it did so far.
 #[derive(Debug)]
 pub struct Change<'a> {
-    savepoint: Savepoint<'a>,
+    pub(super) savepoint: Savepoint<'a>,
     events: Vec<Event>,
 }
 
@@ -70,7 +70,7 @@ pub enum Removed {
 }
 
 const SESSION: &str =
-    "SELECT id, name, mode, created, implicit, announced, isolation FROM sessions";
+    "SELECT id, name, mode, created, implicit, announced, isolation, env FROM sessions";
 const PANE: &str = "SELECT seq, id, session, name, created, announced, closing, ended FROM panes";
 
 impl<'a> Change<'a> {
@@ -170,8 +170,8 @@ impl<'a> Change<'a> {
         if self.has_session_named(&record.name)? {
             return Err(StoreError::SessionNameTaken(record.name.clone()));
         }
-        let sql = "INSERT INTO sessions (id, name, mode, created, implicit, isolation, announced) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)";
+        let sql = "INSERT INTO sessions (id, name, mode, created, implicit, isolation, env, announced) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
         self.savepoint.prepare_cached(sql)?.execute(params![
             record.id.to_string(),
             record.name.as_str(),
@@ -179,6 +179,7 @@ impl<'a> Change<'a> {
             record.created.0,
             record.implicit,
             record.isolation.map(Method::as_str),
+            session_env::text(&record.env),
         ])?;
         Ok(())
     }
@@ -448,6 +449,7 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, StoreError> {
             created: Timestamp(row.get(3)?),
             implicit: row.get(4)?,
             isolation: isolation.map(|text| parsed(&text, "a method of isolation")).transpose()?,
+            env: session_env::read(&row.get::<_, String>(7)?)?,
         },
         announced: row.get(5)?,
     })

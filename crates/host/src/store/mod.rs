@@ -16,6 +16,7 @@
 mod change;
 mod error;
 mod schema;
+mod session_env;
 
 use std::fs;
 use std::path::{Path, PathBuf};

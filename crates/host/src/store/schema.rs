@@ -7,10 +7,11 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::StoreError;
 
 /// The format that this release writes.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// `announced`: the event that tells of it was recorded, so somebody may know of it.
 /// `closing`: it was decided that the pane goes; what is left to do is done even after a crash.
+/// `env`: the variables of every pane of a session, as JSON.
 /// `ended`: how the pane ended, once the event that tells of it was recorded.
 const TABLES: &str = "
     CREATE TABLE meta (
@@ -25,7 +26,8 @@ const TABLES: &str = "
         created   INTEGER NOT NULL,
         implicit  INTEGER NOT NULL,
         announced INTEGER NOT NULL,
-        isolation TEXT
+        isolation TEXT,
+        env       TEXT NOT NULL DEFAULT '{}'
     ) STRICT;
     CREATE TABLE panes (
         seq       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -43,6 +45,12 @@ const TABLES: &str = "
         at        INTEGER NOT NULL,
         what      TEXT NOT NULL
     ) STRICT;";
+
+/// What brings a database from each format to the next, beginning with the first.
+const STEPS: [&str; FORMAT as usize - 1] = [
+    "ALTER TABLE sessions ADD COLUMN isolation TEXT;",
+    "ALTER TABLE sessions ADD COLUMN env TEXT NOT NULL DEFAULT '{}';",
+];
 
 /// Makes the tables in an empty database. Numbers of events go on after `events_after`.
 pub(super) fn create(db: &mut Connection, events_after: u64) -> Result<(), StoreError> {
@@ -66,14 +74,18 @@ pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
         .query_row("SELECT value FROM meta WHERE key = 'format'", [], |row| row.get(0))
         .optional()
         .unwrap_or(None);
-    if format.as_deref() != Some("1") {
+    let from = format.and_then(|text| text.parse::<usize>().ok());
+    let Some(steps) = from.and_then(|from| STEPS.get(from.checked_sub(1)?..)) else {
+        return Ok(());
+    };
+    if steps.is_empty() {
         return Ok(());
     }
     let transaction = db.transaction()?;
-    transaction.execute_batch(
-        "ALTER TABLE sessions ADD COLUMN isolation TEXT;
-         UPDATE meta SET value = '2' WHERE key = 'format';",
-    )?;
+    for step in steps {
+        transaction.execute_batch(step)?;
+    }
+    transaction.execute("UPDATE meta SET value = ?1 WHERE key = 'format'", [FORMAT.to_string()])?;
     Ok(transaction.commit()?)
 }
 

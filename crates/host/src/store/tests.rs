@@ -23,6 +23,7 @@ fn session(n: u8, name: &str, implicit: bool) -> SessionRecord {
         created: Timestamp(7),
         implicit,
         isolation: None,
+        env: std::collections::BTreeMap::new(),
     }
 }
 

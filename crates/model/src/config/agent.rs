@@ -206,7 +206,7 @@ fn check_pair(inside: &str, users: &str) -> Result<(), Fault> {
     Ok(check_users(users)?)
 }
 
-fn check_variable(name: &str) -> Result<(), Fault> {
+pub(super) fn check_variable(name: &str) -> Result<(), Fault> {
     Environment::default().set(name, "").map_err(Fault::whole)?;
     // `$NAME` is how it is used, not how it is called.
     match name.strip_prefix('$') {

@@ -27,6 +27,10 @@ pub(super) enum Access<T: 'static> {
         get: fn(&T) -> bool,
         set: fn(&mut T, bool),
     },
+    Number {
+        get: fn(&T) -> i64,
+        set: fn(&mut T, i64) -> Result<(), Fault>,
+    },
     Text {
         get: fn(&T) -> Option<String>,
         set: fn(&mut T, &str) -> Result<(), Fault>,
@@ -46,6 +50,8 @@ pub(super) enum Access<T: 'static> {
 pub enum Kind {
     /// Yes or no.
     Flag,
+    /// A whole number.
+    Number,
     /// A text.
     Text,
     /// A list of texts.
@@ -82,6 +88,7 @@ impl<T> Key<T> {
     pub fn kind(&self) -> Kind {
         match self.access {
             Access::Flag { .. } => Kind::Flag,
+            Access::Number { .. } => Kind::Number,
             Access::Text { .. } => Kind::Text,
             Access::List { .. } => Kind::List,
             Access::Table { .. } => Kind::Table,
@@ -93,6 +100,7 @@ impl<T> Key<T> {
     pub fn get(&self, from: &T) -> Value {
         match self.access {
             Access::Flag { get, .. } => Value::Flag(get(from)),
+            Access::Number { get, .. } => Value::Number(get(from)),
             Access::Text { get, .. } => get(from).map_or(Value::Nothing, Value::Text),
             Access::List { get, .. } => Value::List(get(from)),
             Access::Table { get, .. } => Value::Table(get(from)),
@@ -106,6 +114,9 @@ impl<T> Key<T> {
                 set(target, *flag);
                 vec![]
             }
+            (Access::Number { set, .. }, Value::Number(number)) => {
+                set(target, *number).err().into_iter().collect()
+            }
             (Access::Text { set, .. }, Value::Text(text)) => {
                 set(target, text).err().into_iter().collect()
             }
@@ -113,6 +124,7 @@ impl<T> Key<T> {
             (Access::Table { set, .. }, Value::Table(entries)) => set(target, entries),
             (_, Value::Nothing) => vec![self.mismatch("nothing")],
             (_, Value::Flag(_)) => vec![self.mismatch("a boolean")],
+            (_, Value::Number(_)) => vec![self.mismatch("a number")],
             (_, Value::Text(_)) => vec![self.mismatch("a string")],
             (_, Value::List(_)) => vec![self.mismatch("a list")],
             (_, Value::Table(_)) => vec![self.mismatch("a table")],

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::config::agent::AGENT_KEYS;
 use crate::config::key::{Access, Fault, Key, Part, read_word, set_list, set_word};
 use crate::config::path::{check_home_item, overlaps};
+use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
-use crate::config::{Config, ResumeFallback, Share, WhenAway, duration};
+use crate::config::{Config, ResumeFallback, Share, WhenAway, duration, ports, role};
 use crate::isolation::Method;
 use crate::limits::{LimitWishes, Limits, Wish};
 use crate::lock::LockScope;
@@ -40,7 +41,10 @@ macro_rules! limit_key {
     };
 }
 
-/// Every key but those of agents, for which see [`AGENT_KEYS`].
+/// The table under which roles are.
+pub const ROLES: &str = "roles";
+
+/// Every key but those of agents and roles, for which see [`AGENT_KEYS`] and [`ROLE_KEYS`].
 pub static KEYS: &[Key<Config>] = &[
     Key {
         name: "restore_on_start",
@@ -84,6 +88,7 @@ pub static KEYS: &[Key<Config>] = &[
             },
         },
     },
+    role::ENV,
     Key {
         name: "claude.isolation.method",
         meaning: "Where the agent of a pane finds its configuration: in a directory of the pane's \
@@ -254,6 +259,9 @@ pub static KEYS: &[Key<Config>] = &[
         "\"on\" or \"off\"",
         |limits| Wish::Groups(limits.groups)
     ),
+    ports::BASE,
+    ports::END,
+    ports::COUNT,
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
@@ -261,14 +269,18 @@ const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"
 /// A daemon that looks more often does nothing else.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// Every key with its value, agents included, in the order in which they are explained.
+/// Every key with its value, agents and roles included, in the order in which they are explained.
 #[must_use]
 pub fn entries(config: &Config) -> Vec<(String, Value)> {
     let fixed = KEYS.iter().map(|key| (key.name.to_owned(), key.get(config)));
     let of_agents = config.agents.iter().flat_map(|(name, agent)| {
         AGENT_KEYS.iter().map(move |key| (agent_key(name, key.name), key.get(agent)))
     });
-    fixed.chain(of_agents).collect()
+    let of_roles = config.roles.iter().flat_map(|(name, role)| {
+        let full = move |key: &str| format!("{ROLES}.{name}.{key}");
+        ROLE_KEYS.iter().map(move |key| (full(key.name), key.get(role)))
+    });
+    fixed.chain(of_agents).chain(of_roles).collect()
 }
 
 /// The full name of a key of an agent.

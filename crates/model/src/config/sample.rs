@@ -2,7 +2,9 @@
 
 use crate::config::Config;
 use crate::config::agent::AGENT_KEYS;
-use crate::config::keys::{AGENTS, KEYS};
+use crate::config::key::Key;
+use crate::config::keys::{AGENTS, KEYS, ROLES};
+use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
 
 /// The longest line.
@@ -16,6 +18,15 @@ const OPENING: &str = "What you may decide. Every value is the default; what you
 /// What is above the agents.
 const AGENTS_OPENING: &str = "Agents of your own, each in a table with its name. Remove the `#` \
                               from these lines to define one called `mine`.";
+
+/// What is above the roles.
+const ROLES_OPENING: &str = "Roles, each in a table with its name. dev, qa, ux and pm are there \
+                             without being described. Remove the `#` from these lines to describe \
+                             qa.";
+
+/// A role that uses every key.
+const ROLE_SAMPLE: [(&str, &str); 2] =
+    [("env", r#"{ REVIEW = "strict" }"#), ("agent", r#""claude""#)];
 
 /// An agent that uses every key. Each value stands for what would be in a real file.
 const AGENT_SAMPLE: [(&str, &str); 8] = [
@@ -45,17 +56,29 @@ pub fn sample() -> String {
         lines.extend(comment(&format!("{} Takes {}.", key.meaning, key.takes)));
         lines.extend(assignment(name, &key.get(&defaults)));
     }
+    table(&mut lines, AGENTS_OPENING, &format!("{AGENTS}.mine"), AGENT_KEYS, &AGENT_SAMPLE);
+    table(&mut lines, ROLES_OPENING, &format!("{ROLES}.qa"), ROLE_KEYS, &ROLE_SAMPLE);
+    lines.join("\n") + "\n"
+}
+
+/// A table that can be there several times, as a comment.
+fn table<T>(
+    lines: &mut Vec<String>,
+    opening: &str,
+    name: &str,
+    keys: &[Key<T>],
+    samples: &[(&str, &str)],
+) {
     lines.push(String::new());
-    lines.extend(comment(AGENTS_OPENING));
-    lines.extend(["#".to_owned(), format!("# [{AGENTS}.mine]")]);
-    for key in AGENT_KEYS {
-        let value = AGENT_SAMPLE.iter().find(|(name, _)| *name == key.name);
-        let (name, value) = value.expect("every key of an agent is in the sample");
+    lines.extend(comment(opening));
+    lines.extend(["#".to_owned(), format!("# [{name}]")]);
+    for key in keys {
+        let value = samples.iter().find(|(name, _)| *name == key.name);
+        let (name, value) = value.expect("every key of the table is in the sample");
         lines.push("#".to_owned());
         lines.extend(comment(key.meaning).iter().map(|line| format!("# {line}")));
         lines.push(format!("# {name} = {value}"));
     }
-    lines.join("\n") + "\n"
 }
 
 /// `name = value`, on as many lines as it takes.

@@ -13,6 +13,8 @@ pub enum Value {
     Nothing,
     /// Yes or no.
     Flag(bool),
+    /// A whole number.
+    Number(i64),
     /// A text.
     Text(String),
     /// Texts, in the order in which they were given.
@@ -43,6 +45,7 @@ impl fmt::Display for Value {
         match self {
             Self::Nothing => Ok(()),
             Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Number(number) => write!(f, "{number}"),
             Self::Text(text) => f.write_str(&quoted(text)),
             Self::List(items) => {
                 let items: Vec<_> = items.iter().map(|item| quoted(item)).collect();
