@@ -6,6 +6,7 @@ mod hook;
 mod limits;
 mod lock;
 mod values;
+mod workspace;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
 pub(crate) use values::Variable;
 use values::{seconds, until};
+pub(crate) use workspace::{ShareArgs, TrustArgs};
 
 /// What every verb takes stands apart from what is its own.
 const GLOBAL: &str = "Global options";
@@ -83,6 +85,10 @@ pub(crate) enum Command {
     Gc(GcArgs),
     /// Show the environment of a pane, and who set what of it
     Env(EnvArgs),
+    /// Let the commands of a project be run in new workspaces
+    Trust(TrustArgs),
+    /// Give all panes files to read
+    Share(ShareArgs),
     /// Print what has happened
     Events(EventsArgs),
     /// Check that everything is as it should be, and say what to do where it is not

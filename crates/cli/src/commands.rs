@@ -21,9 +21,11 @@ mod read;
 mod rename;
 mod restore;
 mod send;
+mod share;
 mod show;
 mod stop;
 mod thaw;
+mod trust;
 mod wait;
 
 use crate::args::{Cli, Command};
@@ -72,6 +74,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Purge(args) => purge::run(context, args),
         Command::Gc(args) => gc::run(context, args),
         Command::Env(args) => env::run(context, args),
+        Command::Trust(args) => trust::run(context, args),
+        Command::Share(args) => share::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),

@@ -302,6 +302,8 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::Read { .. }
         | Request::Env { .. }
         | Request::Events { follow: false, .. }
+        | Request::Trust(_)
+        | Request::Share(_)
         | Request::DaemonStatus
         | Request::Hook(_)
         | Request::DaemonStop => 0,

@@ -35,7 +35,7 @@ pub(crate) fn listing(listing: &Listing, style: Style) -> String {
 
 /// `show PANE`.
 pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
-    let PaneAnswer { session, pane } = answer;
+    let PaneAnswer { session, pane, .. } = answer;
     let mut facts = Facts::default();
     facts.add("pane", pane.name.as_str());
     facts.add("id", &pane.id.to_string());
@@ -424,8 +424,12 @@ mod tests {
             limits: None,
             log_problem: None,
         };
-        let alive = PaneAnswer { session: web(), pane: PaneView { live: Some(live), ..dev1() } };
-        let ended = PaneAnswer { session: web(), pane: tests() };
+        let alive = PaneAnswer {
+            session: web(),
+            pane: PaneView { live: Some(live), ..dev1() },
+            warnings: Vec::new(),
+        };
+        let ended = PaneAnswer { session: web(), pane: tests(), warnings: Vec::new() };
 
         insta::assert_snapshot!([alive, ended].map(|answer| pane(&answer, style())).join("--\n"));
     }

@@ -44,12 +44,13 @@ fn files_with(what: &str) -> Vec<String> {
 fn a_process_in_a_pane_is_started_in_one_place() {
     let started = files_with("Command::new(");
     // The daemon, a question to an agent in a throwaway directory (in no pane), a pane's keeper,
-    // git, and the pane's program: nothing else is started.
+    // git, the commands of a trusted project, and the pane's program: nothing else is started.
     let places = [
         "cli/src/start.rs",
         "daemon/src/probe.rs",
         "daemon/src/spawn.rs",
         "host/src/git.rs",
+        "host/src/project.rs",
         "keeper/src/pty.rs",
     ];
     assert_eq!(started, places);

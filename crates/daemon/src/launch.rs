@@ -17,7 +17,7 @@ use std::sync::Arc;
 use host::file::{self, FileError, Survive};
 use host::furnish::{self, Surroundings};
 use host::store::{Change, NewPane, Removed, StoreError};
-use host::{clock, hooks, lock, record, repository};
+use host::{clock, hooks, lock, record, repository, shared};
 use model::config::Config;
 use model::launch::{self, PanePaths, Plan, Setting};
 use model::resolve::{Candidate, Target, resolve};
@@ -67,11 +67,11 @@ impl Supervisor {
         let pane = Arc::new(Pane::new(id, entry.session.id, dir, Life::Starting));
         self.add(Arc::clone(&pane));
         match self.make(&pane, entry, request, config).await {
-            Ok(keeper) => {
+            Ok((keeper, warnings)) => {
                 info!(pane = %id, session = %pane.session, "started");
                 self.take_over(&pane, keeper);
                 point("new.committed").await;
-                self.pane_answer(id).await
+                Ok(PaneAnswer { warnings, ..self.pane_answer(id).await? })
             }
             Err(error) => {
                 self.undo(&pane).await;
@@ -119,7 +119,7 @@ impl Supervisor {
         entry: Entry,
         request: Arc<LaunchRequest>,
         config: Arc<Config>,
-    ) -> Result<Keeper, ErrorBody> {
+    ) -> Result<(Keeper, Vec<String>), ErrorBody> {
         let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
         let session_env = request.session_env.clone();
         let (plan, entry) = run_blocking(move || {
@@ -145,7 +145,7 @@ impl Supervisor {
             (files, starting)
         })
         .await;
-        let starting = starting?;
+        let (starting, warnings) = starting?;
         let synced = run_blocking(move || files.sync());
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
         let keeper = keeper.map_err(|why| not_started(&why))?;
@@ -160,23 +160,27 @@ impl Supervisor {
             self.end_unknown(pane, keeper).await;
             return Err(error);
         }
-        Ok(keeper)
+        Ok((keeper, warnings))
     }
 
-    /// Makes everything of a pane that is on disk, and starts its keeper. Blocks.
+    /// Makes everything of a pane that is on disk, and starts its keeper; also what was not done
+    /// that somebody may have expected. Blocks.
     fn make_files(
         &self,
         files: &Files,
         plan: &mut Plan,
         config: &Config,
         pane: &Pane,
-    ) -> Result<Starting, ErrorBody> {
+    ) -> Result<(Starting, Vec<String>), ErrorBody> {
         files.make_dirs().map_err(not_written)?;
+        shared::prepare(&self.root).map_err(not_written)?;
         self.make_workspace(&files.pane_dir, &mut plan.record, &files.session.name)?;
         pane.set_launch(plan.record.clone());
         self.keep_apart(plan, config).map_err(not_written)?;
+        let warnings = self.set_up(&files.pane_dir, &plan.record)?;
         files.write(&plan.record).map_err(not_written)?;
-        self.start_keeper(&files.pane_dir).map_err(not_written)
+        let starting = self.start_keeper(&files.pane_dir).map_err(not_written)?;
+        Ok((starting, warnings))
     }
 
     /// Puts on record that a pane lives.
@@ -197,7 +201,8 @@ impl Supervisor {
         config: &Config,
     ) -> Result<Plan, ErrorBody> {
         let asked = request.workspace.unwrap_or(config.workspace);
-        let place = workspace::decide(&pane.dir, entry.session.mode, asked, request)?;
+        let limit = workspace::limit(config.limits.with(&request.limits));
+        let place = workspace::decide(&pane.dir, entry.session.mode, asked, request, limit)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let setting = Setting {
             pane: pane.id,
@@ -207,6 +212,7 @@ impl Supervisor {
                 socket: text(self.root.run().join(CONTROL_SOCKET)),
                 temp: text(pane.dir.join("temp")),
                 output: text(pane.dir.join("output")),
+                shared: text(self.root.shared()),
             },
             place: Some(place),
             root: &self.root.path().to_string_lossy(),

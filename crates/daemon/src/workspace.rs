@@ -3,13 +3,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use host::StateRoot;
 use host::copy;
+use host::hooks;
 use host::process;
+use host::project::{self, Project, ProjectError};
+use host::usage;
 use host::workspace::{self, Found, Made, Wanted, Work, WorkspaceError};
 use model::isolation::USER_HOME;
+use model::limits::Limits;
 use model::workspace::{InRepository, Place, Refused, Site, choose};
 use model::{LaunchRecord, LaunchRequest, Name, SessionMode, Workspace, WorkspaceKind};
+use protocol::workspace::PaneUsage;
 use protocol::{ErrorBody, ErrorCode};
 use tracing::{info, warn};
 
@@ -17,9 +24,6 @@ use crate::pane::Pane;
 use crate::retire::Left;
 use crate::supervisor::{Supervisor, run_blocking};
 use crate::trash::{self, Since};
-
-/// The most bytes that are copied for a pane.
-const COPY_MAX: u64 = 1 << 30;
 
 /// The workspace in a pane's directory.
 pub(crate) const WORKSPACE: &str = "workspace";
@@ -38,6 +42,11 @@ impl<'a> Client<'a> {
     }
 }
 
+/// The most bytes that are copied for a pane that may take this much.
+pub(crate) fn limit(limits: Limits) -> u64 {
+    limits.disk.map_or(u64::MAX, |disk| disk.0)
+}
+
 /// Where a pane will work that is asked for. Blocks.
 ///
 /// # Errors
@@ -48,6 +57,7 @@ pub(crate) fn decide(
     mode: SessionMode,
     asked: WorkspaceKind,
     request: &LaunchRequest,
+    limit: u64,
 ) -> Result<Place, ErrorBody> {
     let shared = |source: &str| Workspace {
         kind: WorkspaceKind::Shared,
@@ -77,8 +87,8 @@ pub(crate) fn decide(
             Found::Unusable(error) => InRepository::Unusable(error.to_string()),
             Found::Repository(_) => InRepository::Yes,
         },
-        limit: COPY_MAX,
-        fits: &|| copy::fits(&real, COPY_MAX),
+        limit,
+        fits: &|| copy::fits(&real, limit),
     };
     let kind = choose(asked, legacy, &site).map_err(refused)?;
     let text = |path: &Path| {
@@ -127,7 +137,7 @@ impl Supervisor {
             names: (session, &record.name),
             search: client.search,
             home: client.home,
-            limit: COPY_MAX,
+            limit: limit(record.limits),
         });
         record.workspace = Some(made.map_err(|error| not_made(&error))?);
         // A directory that git does not know is not in a new tree.
@@ -136,6 +146,67 @@ impl Supervisor {
             let error = host::file::FileError::when("make", cwd)(error);
             not_made(&error.into())
         })
+    }
+
+    /// Runs what the project wants to be run in a new workspace, if the user trusts it; otherwise
+    /// says what was not run. Blocks.
+    pub(crate) fn set_up(
+        &self,
+        pane_dir: &Path,
+        record: &LaunchRecord,
+    ) -> Result<Vec<String>, ErrorBody> {
+        let (project, trusted) = match self.project(record) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Vec::new()),
+            Err(error) => return Ok(vec![format!("nothing was set up: {error}")]),
+        };
+        if project.setup.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !trusted {
+            let (path, dir) = (project.path.display(), project.path.parent());
+            let dir = dir.unwrap_or(Path::new("/")).display();
+            return Ok(vec![format!(
+                "nothing was set up: `{path}` is not trusted as it is; read it, then `ccmux trust {dir}`"
+            )]);
+        }
+        hooks::point("workspace.setting-up");
+        let log = pane_dir.join("log/setup.log");
+        project::run(&project.setup, Path::new(&record.cwd), &record.env, &log).map_err(|why| {
+            let file = project.path.display();
+            let message = format!("the pane was not started: the setup of `{file}` failed: {why}");
+            ErrorBody::new(ErrorCode::Failed, message)
+        })?;
+        Ok(Vec::new())
+    }
+
+    /// What the project of a workspace that was made for a pane wants, and whether that is trusted.
+    fn project(&self, record: &LaunchRecord) -> Result<Option<(Project, bool)>, ProjectError> {
+        let Some(workspace) = &record.workspace else { return Ok(None) };
+        if !workspace.is_own() || workspace.kind == WorkspaceKind::Empty {
+            return Ok(None);
+        }
+        let Some(project) = project::read(Path::new(&workspace.source))? else { return Ok(None) };
+        let trusted = project.is_trusted(&project::trust(&self.root)?);
+        Ok(Some((project, trusted)))
+    }
+
+    /// Runs what the project wants to be run in a workspace that goes. What fails is told, and keeps
+    /// nothing from going.
+    pub(crate) async fn tear_down(self: &Arc<Self>, pane: &Pane) {
+        let Some(record) = pane.launch() else { return };
+        let (this, dir) = (Arc::clone(self), pane.dir.clone());
+        let failed = run_blocking(move || {
+            let (project, true) = this.project(&record).ok().flatten()? else { return None };
+            let (cwd, log) = (Path::new(&record.cwd), dir.join("log/teardown.log"));
+            if project.teardown.is_empty() || !cwd.is_dir() {
+                return None;
+            }
+            let failed = project::run(&project.teardown, cwd, &record.env, &log).err()?;
+            Some(Left { path: project.path, why: failed })
+        });
+        let failed = failed.await;
+        self.tell_left(failed.into_iter().collect()).await;
     }
 
     /// What would be lost if a pane went whose processes have ended. None if it is nothing, or if
@@ -226,12 +297,12 @@ pub(crate) fn retire(
         return Ok(None);
     }
     let moved = trash::shelve(&dir.join(WORKSPACE), trash_dir, WORKSPACE, pane, since)?;
-    host::hooks::point("workspace.shelved");
+    hooks::point("workspace.shelved");
     if let Err(error) = made.forget(locks) {
         let path = made.workspace.repository.unwrap_or_default().into();
         left.push(Left { path, why: error.to_string() });
     }
-    host::hooks::point("workspace.forgotten");
+    hooks::point("workspace.forgotten");
     Ok(moved)
 }
 
@@ -261,4 +332,33 @@ pub(crate) fn check_again(pane_dir: &Path, launch: &LaunchRecord) -> Result<(), 
         }
     }
     Ok(())
+}
+
+impl Supervisor {
+    /// What every pane takes on disk, and what closing it would free.
+    pub(crate) async fn usage(self: &Arc<Self>) -> Vec<PaneUsage> {
+        let mut panes = self.every_pane();
+        panes.sort_by_key(|pane| {
+            let created = pane.launch().map(|launch| launch.created);
+            (created, pane.id)
+        });
+        let root = self.root.clone();
+        run_blocking(move || panes.iter().filter_map(|pane| usage_of(&root, pane)).collect()).await
+    }
+}
+
+fn usage_of(root: &StateRoot, pane: &Pane) -> Option<PaneUsage> {
+    let launch = pane.launch()?;
+    let part = |name: &str| usage::bytes(&pane.dir.join(name));
+    let [workspace, temp, output, log] = [WORKSPACE, "temp", "output", "log"].map(part);
+    let config = root.apart(pane.id).iter().map(|path| usage::bytes(path)).sum();
+    let work = if pane.look().state.is_live() {
+        vec!["it runs".to_owned()]
+    } else {
+        workspace::find(&pane.dir, &pane.dir.join("output")).lines
+    };
+    let all = usage::bytes(&pane.dir) + config;
+    let frees = if work.is_empty() { all } else { 0 };
+    let name = launch.name.clone();
+    Some(PaneUsage { pane: pane.id, name, workspace, temp, output, config, log, frees, work })
 }

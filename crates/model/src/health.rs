@@ -326,6 +326,7 @@ mod testing {
                 socket: "/s/run/control.sock".to_owned(),
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
+                shared: "/s/shared".to_owned(),
             },
             place: None,
             root: "/s",

@@ -143,6 +143,8 @@ pub struct PanePaths {
     pub temp: String,
     /// Where the pane may write what others should find.
     pub output: String,
+    /// Where it finds what all panes may read.
+    pub shared: String,
 }
 
 /// What the plan takes from outside, so that it can be a function.
@@ -443,6 +445,7 @@ fn own_variables(
         ("WORKING_DIR", cwd(request, setting).to_owned()),
         ("TMPDIR", setting.paths.temp.clone()),
         ("OUTPUT_DIR", setting.paths.output.clone()),
+        ("CCMUX_SHARED", setting.paths.shared.clone()),
         // What the emulator of a pane understands, whatever the outer terminal is.
         ("TERM", "xterm-256color".to_owned()),
         ("COLORTERM", "truecolor".to_owned()),
@@ -470,6 +473,7 @@ mod tests {
                 socket: "/s/run/control.sock".to_owned(),
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
+                shared: "/s/shared".to_owned(),
             },
             place: None,
             root: "/s",

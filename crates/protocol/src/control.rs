@@ -22,6 +22,7 @@ use crate::error::ErrorBody;
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
+use crate::workspace::{PaneUsage, ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
 
 /// A question to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +163,10 @@ pub enum Request {
     Lock(LockRequest),
     /// An agent is about to do something, or has done it: [`Response::Hook`].
     Hook(HookRequest),
+    /// Change or show which projects are trusted: [`Response::Trust`].
+    Trust(TrustRequest),
+    /// Change or show what all panes may read: [`Response::Share`].
+    Share(ShareRequest),
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -258,6 +263,10 @@ pub enum Response {
     Locks(Locks),
     /// Whether an agent may go ahead.
     Hook(HookAnswer),
+    /// What is trusted.
+    Trust(TrustAnswer),
+    /// What is shared.
+    Share(ShareAnswer),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.
@@ -271,6 +280,9 @@ pub struct PaneAnswer {
     pub session: SessionView,
     /// The pane.
     pub pane: PaneView,
+    /// What was not done that somebody may have expected, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// `show SESSION`.
@@ -431,6 +443,9 @@ pub struct Text {
 pub struct Collected {
     /// Everything that belongs to no pane: first what is in the trash.
     pub items: Vec<GcItem>,
+    /// What each pane takes.
+    #[serde(default)]
+    pub panes: Vec<PaneUsage>,
     /// When the next of what is kept in the trash will be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due: Option<Timestamp>,

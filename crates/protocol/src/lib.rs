@@ -15,6 +15,7 @@ pub mod hooks;
 pub mod limits;
 pub mod locks;
 pub mod pane;
+pub mod workspace;
 
 pub use error::{ErrorBody, ErrorCode};
 pub use frame::{Decoder, Frame, FrameError, Kind};

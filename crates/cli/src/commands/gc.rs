@@ -5,6 +5,7 @@ use std::path::Path;
 
 use protocol::ErrorCode;
 use protocol::control::{Collected, GcAction, GcItem, GcKind, Request, Response};
+use protocol::workspace::PaneUsage;
 use serde::Serialize;
 
 use crate::args::GcArgs;
@@ -18,6 +19,7 @@ use crate::table::{Cell, Colour, Table};
 #[derive(Serialize)]
 struct Printed<'a> {
     items: &'a [GcItem],
+    panes: &'a [PaneUsage],
 }
 
 pub(super) fn run(context: &Context, args: &GcArgs) -> Result<(), Failure> {
@@ -37,9 +39,11 @@ pub(super) fn run(context: &Context, args: &GcArgs) -> Result<(), Failure> {
     let answer = answer?;
     let Response::Gc(collected) = &answer else { return Err(unexpected(&answer).into()) };
     let tense = if dry_run { Tense::Would } else { Tense::Did };
-    context.out.answer(&Printed { items: &collected.items }, |_, style| {
-        describe(collected, tense, &context.home, style)
-    })?;
+    context
+        .out
+        .answer(&Printed { items: &collected.items, panes: &collected.panes }, |_, style| {
+            describe(collected, tense, &context.home, style)
+        })?;
     let failed = collected.items.iter().any(|item| item.action == GcAction::Failed);
     if failed { Err(Failure::Told(ErrorCode::Failed)) } else { Ok(()) }
 }
@@ -52,15 +56,39 @@ enum Tense {
 }
 
 fn describe(collected: &Collected, tense: Tense, home: &Path, style: Style) -> String {
+    let panes = panes(&collected.panes, style);
     if collected.items.is_empty() {
-        return "nothing to tidy up: the trash is empty, and everything else belongs to a pane\n"
-            .to_owned();
+        let nothing =
+            "nothing to tidy up: the trash is empty, and everything else belongs to a pane\n";
+        return panes + nothing;
     }
     let mut table = Table::new(&["ACTION", "KIND", "SIZE", "PATH", "WHY"]);
     for item in &collected.items {
         table.push(row(item, home));
     }
-    format!("{}\n{}", table.render(style.colour, style.width), summary(collected, tense))
+    let table = table.render(style.colour, style.width);
+    format!("{panes}{table}\n{}", summary(collected, tense))
+}
+
+/// What each pane takes, and what closing it would free.
+fn panes(panes: &[PaneUsage], style: Style) -> String {
+    if panes.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(&["PANE", "WORKSPACE", "TEMP", "OUTPUT", "CONFIG", "LOG", "CLOSING FREES"]);
+    for pane in panes {
+        let frees = match pane.work.first() {
+            Some(why) => format!("nothing: {}", printable(why)),
+            None => size(pane.frees),
+        };
+        let sizes = [pane.workspace, pane.temp, pane.output, pane.config, pane.log].map(size);
+        let mut row: Vec<Cell> = vec![pane.name.as_str().into()];
+        row.extend(sizes.map(Cell::from));
+        row.push(frees.into());
+        table.push(row);
+    }
+    format!("{}\n", table.render(style.colour, style.width))
 }
 
 fn row(item: &GcItem, home: &Path) -> Vec<Cell> {
@@ -124,7 +152,7 @@ fn summary(collected: &Collected, tense: Tense) -> String {
 }
 
 /// A size for people: three digits or so, in the unit that fits.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -161,7 +189,7 @@ mod tests {
             item("tmp/pane-c", GcKind::Orphan, 4096, GcAction::Trash, "it belongs to no pane"),
             item("tmp/pane-d", GcKind::Kept, 8192, GcAction::Keep, "it was to stay"),
         ];
-        Collected { items, next_due: Some(Timestamp(1_794_776_334_000)) }
+        Collected { items, panes: vec![], next_due: Some(Timestamp(1_794_776_334_000)) }
     }
 
     fn style() -> Style {
@@ -184,7 +212,7 @@ mod tests {
     fn for_programs_it_has_the_shape_of_the_contract() {
         let collected = everything();
 
-        let printed = crate::output::to_json(&Printed { items: &collected.items[..1] });
+        let printed = crate::output::to_json(&Printed { items: &collected.items[..1], panes: &[] });
 
         assert_eq!(
             printed,

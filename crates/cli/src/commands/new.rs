@@ -25,6 +25,9 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
 
     drop(progress);
     let Response::Pane(answer) = response else { return Err(unexpected(&response).into()) };
+    for warning in &answer.warnings {
+        context.out.warn(warning);
+    }
     match terminal {
         Some(terminal) => {
             let (pane, dir) = (&answer.pane, Path::new(&answer.pane.dir));
@@ -36,7 +39,7 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
 }
 
 fn started(answer: &PaneAnswer) -> String {
-    let PaneAnswer { session, pane } = answer;
+    let PaneAnswer { session, pane, .. } = answer;
     format!("started {} ({}) in session {}\n", pane.name, pane.id.short(), session.name)
 }
 
@@ -84,7 +87,7 @@ fn variables(
 }
 
 /// The directory as the daemon, which lives elsewhere, can find it.
-fn absolute(dir: &Path) -> Result<String, ErrorBody> {
+pub(super) fn absolute(dir: &Path) -> Result<String, ErrorBody> {
     let failed = |why: &dyn std::fmt::Display| {
         let message = format!("cannot start in the directory `{}`: {why}", dir.display());
         ErrorBody::new(ErrorCode::Failed, message).hint("choose another one with --cwd")

@@ -39,6 +39,8 @@ impl Shown {
             | Response::Health(_)
             | Response::Limits(_)
             | Response::Gc(_)
+            | Response::Trust(_)
+            | Response::Share(_)
             | Response::Locks(_)
             | Response::Status(_)
             | Response::Hook(_)

@@ -151,6 +151,7 @@ impl Supervisor {
             return Err(workspace::stays(&row.name, &pane, &work).into());
         }
         point("close.checked").await;
+        self.tear_down(&pane).await;
         self.registry.change(move |change| change.mark_closing(row.id)).await?;
         let kept = pane.launch().is_some_and(|launch| launch.isolation.kept_on_close);
         self.try_retire(&pane, if kept { Keep::Apart } else { Keep::Nothing }).await?;

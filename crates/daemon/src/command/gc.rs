@@ -35,7 +35,8 @@ impl Supervisor {
         };
         let items = findings.into_iter().zip(sizes).zip(outcomes);
         let items = items.map(|((found, bytes), outcome)| item(found, bytes, outcome)).collect();
-        Ok(Response::Gc(Collected { items, next_due }))
+        let panes = self.usage().await;
+        Ok(Response::Gc(Collected { items, panes, next_due }))
     }
 }
 

@@ -159,14 +159,16 @@ impl Supervisor {
             Ok::<_, Failure>((change.session(pane.session)?, pane))
         });
         let (session, pane) = read.await.map_err(Failure::into_body)?;
-        Ok(PaneAnswer { session: self.session_view(&session), pane: self.pane_view(&pane) })
+        let (session, pane) = (self.session_view(&session), self.pane_view(&pane));
+        Ok(PaneAnswer { session, pane, warnings: Vec::new() })
     }
 
     pub(super) fn answer(&self, pane: &PaneRow, rows: &Rows) -> Result<PaneAnswer, ErrorBody> {
         let session = rows.session(pane.session).ok_or_else(|| {
             ErrorBody::new(ErrorCode::Failed, format!("pane {} has no session", pane.name))
         })?;
-        Ok(PaneAnswer { session: self.session_view(session), pane: self.pane_view(pane) })
+        let (session, pane) = (self.session_view(session), self.pane_view(pane));
+        Ok(PaneAnswer { session, pane, warnings: Vec::new() })
     }
 
     pub(super) fn session_answer(&self, session: &SessionRow, rows: &Rows) -> Response {

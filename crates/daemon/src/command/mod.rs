@@ -12,6 +12,7 @@ mod hook;
 pub(crate) mod limits;
 mod locks;
 mod look;
+mod project;
 mod purge;
 mod read;
 mod rename;
@@ -68,6 +69,8 @@ impl From<StoreError> for Failure {
 pub(crate) fn changes_something(request: &Request) -> bool {
     match request {
         Request::New(_)
+        | Request::Trust(_)
+        | Request::Share(_)
         | Request::Rename { .. }
         | Request::Stop { .. }
         | Request::Close { .. }
@@ -133,6 +136,8 @@ impl Supervisor {
             }
             Request::Lock(request) => Box::pin(self.lock(request)).await,
             Request::Hook(request) => self.hook(request).await,
+            Request::Trust(request) => self.trust(request).await,
+            Request::Share(request) => self.share(request).await,
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

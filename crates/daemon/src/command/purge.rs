@@ -105,6 +105,9 @@ impl Supervisor {
         if !unsaved.is_empty() {
             return Err(workspace::session_stays(&session.name, &unsaved).into());
         }
+        for pane in &panes {
+            self.tear_down(pane).await;
+        }
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         let going = ids.clone();
         self.registry

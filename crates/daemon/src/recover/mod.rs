@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::file::{FileError, Survive};
+use host::process;
 use host::record;
 use host::store::{SetAside, StoreError};
 use model::SessionId;
 use protocol::pane::KeeperRecord;
+use rustix::process::Signal;
 use serde::Serialize;
 use tracing::{info, warn};
 
@@ -92,11 +94,16 @@ impl Supervisor {
         &self,
         judged: Vec<(FoundPane, Decision)>,
     ) -> Vec<(FoundPane, Decision)> {
-        let root = self.root.clone();
+        let (root, household) = (self.root.clone(), self.household.clone());
         let (judged, left, failed) = run_blocking(move || {
             let (mut left, mut failed) = (Vec::new(), Vec::new());
             let moved = judged.into_iter().filter(|(pane, decision)| {
                 let Some(keep) = what_to_keep(pane, *decision) else { return true };
+                if *decision == Decision::RollBack {
+                    // What set up its workspace may have outlived its daemon.
+                    let left = process::of_pane(pane.id, None, &household);
+                    process::signal_all(&left, Signal::KILL);
+                }
                 match retire::retire(&root, &pane.dir, pane.id, keep) {
                     Ok(retired) => left.extend(retired.left),
                     Err(error) => {

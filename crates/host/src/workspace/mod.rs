@@ -94,7 +94,12 @@ impl WorkspaceError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::File(error) => error.is_full(),
-            Self::Git(GitError::Failed { why, .. }) => why.contains("No space left on device"),
+            // Of a file that it cannot write while it fills a tree it does not say why.
+            Self::Git(GitError::Failed { why, .. }) => {
+                ["No space left on device", "unable to write file"]
+                    .iter()
+                    .any(|no| why.contains(no))
+            }
             Self::Git(_) | Self::Record(_) | Self::Include { .. } => false,
         }
     }

@@ -1,0 +1,523 @@
+//! R16, R18, B8: panes work in trees of their own, and what is in them is never lost.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::soak::how_often;
+use testkit::{FullDisk, Home, Invocation, put, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A home with a git repository in it.
+struct Project {
+    home: Home,
+    repo: PathBuf,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self::of(Home::new(CCMUX))
+    }
+
+    fn of(home: Home) -> Self {
+        let repo = home.dir().join("repo");
+        fs::create_dir_all(repo.join("src/deep")).unwrap();
+        put(&repo.join("README"), "read me\n");
+        put(&repo.join("src/deep/code"), "code\n");
+        put(&repo.join(".gitignore"), ".env\n*.log\n");
+        let project = Self { home, repo };
+        project.git(&["init", "--quiet", "--initial-branch=main"]);
+        project.git(&["add", "."]);
+        project.git(&["commit", "--quiet", "-m", "first"]);
+        project
+    }
+
+    /// Git in the repository, as somebody.
+    fn git(&self, words: &[&str]) -> String {
+        self.git_in(&self.repo, words)
+    }
+
+    fn git_in(&self, dir: &Path, words: &[&str]) -> String {
+        let who = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
+        let words: Vec<&str> = who.into_iter().chain(words.iter().copied()).collect();
+        self.home.program("git", &words).dir(dir).patience(LONG).ok()
+    }
+
+    fn ccmux(&self, words: &[&str]) -> Invocation {
+        self.home.ccmux(words).dir(&self.repo).patience(LONG)
+    }
+
+    /// A pane that does nothing, with these options.
+    fn new_pane(&self, name: &str, options: &[&str]) -> Value {
+        let begin = ["new", "-d", "--json", "-n", name];
+        let words: Vec<&str> =
+            begin.iter().chain(options).chain(&["--", "sleep", "1000"]).copied().collect();
+        self.ccmux(&words).json()["pane"].take()
+    }
+
+    fn branches(&self) -> Vec<String> {
+        let said = self.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
+        said.lines().map(str::to_owned).collect()
+    }
+
+    /// How many work trees git knows, without the main one.
+    fn entries(&self) -> usize {
+        fs::read_dir(self.repo.join(".git/worktrees")).map_or(0, Iterator::count)
+    }
+
+    /// Nothing of any pane is in the repository.
+    #[track_caller]
+    fn is_untouched(&self) {
+        assert_eq!(self.branches(), ["main"]);
+        assert_eq!(self.entries(), 0);
+        assert_eq!(self.git(&["status", "--porcelain"]), "");
+    }
+
+    /// Closes a pane that has work, and gives the word for exactly that work.
+    #[track_caller]
+    fn refuses(&self, pane: &str, named: &str) -> String {
+        let refused = self.ccmux(&["close", "--json", pane]).fails_with(4);
+        let refused: Value = serde_json::from_str(&refused).unwrap();
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains(named), "{message}");
+        let hint = refused["error"]["hint"].as_str().unwrap();
+        let (_, token) = hint.split_once("--discard ").unwrap();
+        token.trim_end_matches('`').to_owned()
+    }
+}
+
+fn path(pane: &Value, field: &str) -> PathBuf {
+    PathBuf::from(pane[field].as_str().unwrap_or_else(|| panic!("no {field} in {pane}")))
+}
+
+/// R16: in a repository a pane gets a work tree on a branch of its own, in the same subdirectory.
+#[test]
+fn a_pane_in_a_repository_works_in_a_tree_and_on_a_branch_of_its_own() {
+    let project = Project::new();
+    let words = ["new", "-d", "--json", "-n", "dev.lock", "--session", "a..b"];
+    let deep = project.repo.join("src/deep");
+    let words: Vec<&str> =
+        words.into_iter().chain(["--", "sh", "-c", "pwd; exec sleep 1000"]).collect();
+
+    let first = project.ccmux(&words).dir(&deep).json()["pane"].take();
+    let second = project.new_pane("two", &["--session", "a..b"]);
+
+    assert_eq!(first["workspace_kind"], "worktree");
+    assert_eq!(first["branch"], "ccmux/a.-b/dev-lock");
+    let (tree, cwd) = (path(&first, "workspace"), path(&first, "cwd"));
+    assert_eq!(cwd, tree.join("src/deep"));
+    let pid = first["pid"].as_u64().unwrap();
+    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), cwd);
+    let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let working_dir = format!("WORKING_DIR={}", cwd.display());
+    assert!(environ.split('\0').any(|variable| variable == working_dir), "{environ}");
+    assert!(environ.contains("CCMUX_SHARED="), "{environ}");
+    assert_eq!(fs::read_to_string(cwd.join("code")).unwrap(), "code\n");
+    let head = project.git_in(&tree, &["symbolic-ref", "--short", "HEAD"]);
+    assert_eq!(head.trim(), "ccmux/a.-b/dev-lock");
+    // What one writes, the other does not see, and neither does the user.
+    put(&cwd.join("code"), "changed\n");
+    for other in [&project.repo, &path(&second, "workspace")] {
+        assert_eq!(fs::read_to_string(other.join("src/deep/code")).unwrap(), "code\n");
+    }
+    project.git_in(&tree, &["checkout", "--quiet", "--", "."]);
+
+    project.ccmux(&["close", "dev.lock", "two"]).ok();
+
+    project.is_untouched();
+}
+
+/// R16: a clone, a copy, an empty directory, the directory itself.
+#[test]
+fn every_kind_of_workspace_is_what_it_says() {
+    let project = Project::new();
+    let plain = project.home.dir().join("plain");
+    fs::create_dir_all(plain.join("inner")).unwrap();
+    put(&plain.join("inner/run"), "#!/bin/sh\n");
+    fs::set_permissions(plain.join("inner/run"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("inner/run", plain.join("link")).unwrap();
+    let there = ["--cwd", plain.to_str().unwrap()];
+
+    let clone = project.new_pane("clone", &["--workspace", "clone"]);
+    let copy = project.new_pane("copy", &there);
+    let empty = project.new_pane("empty", &["--workspace", "empty"]);
+    let shared = project.new_pane("shared", &["--workspace", "shared"]);
+    let legacy = project.new_pane("legacy", &["--mode", "legacy"]);
+
+    let tree = path(&clone, "workspace");
+    assert!(tree.join(".git").is_dir());
+    let origin = project.git_in(&tree, &["remote", "get-url", "origin"]);
+    assert_eq!(Path::new(origin.trim()), project.repo);
+    let head = project.git_in(&tree, &["symbolic-ref", "--short", "HEAD"]);
+    assert_eq!(head.trim(), clone["branch"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(tree.join("README")).unwrap(), "read me\n");
+    assert_eq!(copy["workspace_kind"], "copy");
+    let tree = path(&copy, "workspace");
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(tree.join("inner/run")), 0o755);
+    assert_eq!(fs::read_link(tree.join("link")).unwrap(), Path::new("inner/run"));
+    assert_eq!(fs::read_dir(path(&empty, "workspace")).unwrap().count(), 0);
+    for pane in [&shared, &legacy] {
+        assert_eq!(pane["workspace_kind"], "shared");
+        assert_eq!(path(pane, "cwd"), project.repo);
+    }
+    project.ccmux(&["close", "clone", "copy", "empty", "shared", "legacy"]).ok();
+    project.is_untouched();
+}
+
+/// Design: where nothing follows from the directory, the user is asked to choose.
+#[test]
+fn a_pane_gets_no_copy_of_a_home_and_the_error_names_the_choices() {
+    let project = Project::new();
+    let home = project.home.dir().join("home");
+    let above = project.home.dir().to_owned();
+    let large = project.home.work();
+    fs::File::create(large.join("sparse")).unwrap().set_len(3 << 30).unwrap();
+
+    for dir in [home.as_path(), Path::new("/"), &above, &large] {
+        let refused = project.home.ccmux(&["new", "-d", "--", "sleep", "1000"]).dir(dir);
+        let refused = refused.fails_with(4);
+        for choice in ["--workspace", "shared", "empty", "--cwd"] {
+            assert!(refused.contains(choice), "{}: {refused}", dir.display());
+        }
+    }
+    let refused = project.home.ccmux(&["new", "-d", "--workspace", "worktree"]).dir(&large);
+    assert!(refused.fails_with(4).contains("no git repository"));
+
+    let listed = project.ccmux(&["ls", "--json"]).json();
+    assert_eq!(testkit::home::pane_ids(&listed).len(), 0, "{listed}");
+}
+
+/// R16: files that the user lists are carried over, and nothing that lies outside.
+#[test]
+fn files_that_git_ignores_are_carried_over_when_the_user_lists_them() {
+    let project = Project::new();
+    let outside = project.home.dir().join("outside");
+    put(&outside, "secret of somebody else\n");
+    put(&project.repo.join(".env"), "KEY=1\n");
+    put(&project.repo.join("src/a.log"), "log\n");
+    put(&project.repo.join("other.log"), "log\n");
+    put(&project.repo.join("draft"), "not ignored\n");
+    symlink(&outside, project.repo.join("leak.log")).unwrap();
+    put(&project.repo.join(".worktreeinclude"), ".env\nsrc/*.log\nleak.log\ndraft\n../outside\n");
+
+    for kind in ["worktree", "clone"] {
+        let pane = project.new_pane(kind, &["--workspace", kind]);
+        let tree = path(&pane, "workspace");
+        assert_eq!(fs::read_to_string(tree.join(".env")).unwrap(), "KEY=1\n", "{kind}");
+        assert!(tree.join("src/a.log").is_file(), "{kind}");
+        for absent in ["other.log", "leak.log", "draft"] {
+            assert!(tree.join(absent).symlink_metadata().is_err(), "{kind}: {absent}");
+        }
+        project.ccmux(&["stop", kind]).ok();
+        put(&tree.join(".env"), "KEY=changed\n");
+        let token = project.refuses(kind, ".env");
+        project.ccmux(&["close", kind, "--discard", &token]).ok();
+    }
+    assert_eq!(fs::read_to_string(project.repo.join(".env")).unwrap(), "KEY=1\n");
+}
+
+/// B8: work is named, kept, and lost only by the word for exactly that work.
+#[test]
+fn work_in_a_tree_keeps_its_pane_until_exactly_that_work_is_named() {
+    let project = Project::new();
+    let pane = project.new_pane("dev", &["--session", "team"]);
+    let tree = path(&pane, "workspace");
+    project.ccmux(&["stop", "dev"]).ok();
+
+    put(&tree.join("new file"), "one\n");
+    let untracked = project.refuses("dev", "new file");
+    assert_eq!(project.home.show("dev")["state"], "exited", "it stays on the list");
+    assert!(tree.join("new file").is_file());
+    put(&tree.join("new file"), "another\n");
+    project.ccmux(&["close", "dev", "--discard", &untracked]).fails_with(4);
+    project.git_in(&tree, &["add", "."]);
+    project.refuses("dev", "new file");
+    project.git_in(&tree, &["stash", "--quiet"]);
+    let stashed = project.refuses("dev", "stashed");
+    project.git_in(&tree, &["stash", "pop", "--quiet"]);
+    project.git_in(&tree, &["commit", "--quiet", "-m", "work"]);
+    project.refuses("dev", "1 commit that only ccmux/team/dev has");
+    project.ccmux(&["close", "dev", "--discard", &stashed]).fails_with(4);
+    let purge = project.ccmux(&["purge", "team", "--yes"]).fails_with(4);
+    assert!(purge.contains("1 commit") && purge.contains("--discard"), "{purge}");
+    assert!(project.branches().contains(&"ccmux/team/dev".to_owned()));
+    assert_eq!(project.git(&["log", "-1", "--format=%s", "ccmux/team/dev"]).trim(), "work");
+
+    // Merged elsewhere, nothing is on the branch that would be lost.
+    project.git(&["merge", "--quiet", "--ff-only", "ccmux/team/dev"]);
+    project.ccmux(&["close", "dev"]).ok();
+    assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
+
+    let pane = project.new_pane("gone", &["--session", "team"]);
+    put(&path(&pane, "workspace").join("x"), "x");
+    let token = project.refuses("gone", "not committed: x");
+    project.ccmux(&["purge", "team", "--yes", "--discard", &token]).ok();
+    assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
+}
+
+/// B8: a clone keeps its commits until somebody else has them; copies and output likewise.
+#[test]
+fn work_in_clones_copies_and_output_is_kept_as_well() {
+    let project = Project::new();
+    let clone = project.new_pane("clone", &["--workspace", "clone"]);
+    let work = project.home.work();
+    let copy = project.new_pane("copy", &["--cwd", work.to_str().unwrap()]);
+    let output = project.new_pane("out", &[]);
+    project.ccmux(&["stop", "clone", "copy", "out"]).ok();
+
+    let tree = path(&clone, "workspace");
+    project.git_in(&tree, &["commit", "--quiet", "--allow-empty", "-m", "work"]);
+    project.refuses("clone", "1 commit");
+    project.git_in(&tree, &["push", "--quiet", "origin", "HEAD"]);
+    project.ccmux(&["close", "clone"]).ok();
+    assert_eq!(project.branches().len(), 3, "what was pushed is the user's");
+
+    put(&path(&copy, "workspace").join("result"), "42\n");
+    let token = project.refuses("copy", "result");
+    let gc = project.ccmux(&["gc", "--dry-run", "--json"]).json();
+    let usage = gc["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == "copy").unwrap();
+    assert_eq!(usage["frees"], 0);
+    assert!(usage["workspace"].as_u64().unwrap() >= 512, "{usage}");
+    project.ccmux(&["close", "copy", "--discard", &token]).ok();
+
+    put(&path(&output, "output").join("report"), "done\n");
+    let token = project.refuses("out", "output/: report");
+    project.ccmux(&["close", "out", "--discard", &token]).ok();
+}
+
+/// B8: somebody who still works in a tree is named.
+#[test]
+fn a_tree_in_which_somebody_works_stays() {
+    let project = Project::new();
+    let pane = project.new_pane("dev", &[]);
+    let tree = path(&pane, "workspace");
+    let mut visitor = project.home.program("sleep", &["1000"]).dir(&tree).spawn();
+
+    let refused = project.ccmux(&["close", "dev"]).fails_with(4);
+    visitor.kill().unwrap();
+    visitor.wait().unwrap();
+
+    assert!(refused.contains(&format!("process {}", visitor.id())), "{refused}");
+    assert!(tree.join("README").is_file());
+    project.ccmux(&["close", "dev"]).ok();
+    project.is_untouched();
+}
+
+/// R24: a pane goes on where it was, or says what is missing.
+#[test]
+fn a_restored_pane_works_in_the_same_tree() {
+    let project = Project::new();
+    let pane = project.new_pane("dev", &[]);
+    let tree = path(&pane, "workspace");
+    project.ccmux(&["stop", "dev"]).ok();
+    // As a git leaves it behind that is killed.
+    let git_dir = project.git_in(&tree, &["rev-parse", "--absolute-git-dir"]);
+    let lock = Path::new(git_dir.trim()).join("index.lock");
+    put(&lock, "");
+
+    project.ccmux(&["restore", "dev"]).ok();
+
+    let again = project.home.show("dev");
+    assert_eq!(path(&again, "workspace"), tree);
+    let pid = again["pid"].as_u64().unwrap();
+    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), tree);
+    assert!(!lock.exists(), "nobody of its tree was left who could need it");
+    project.ccmux(&["stop", "dev"]).ok();
+    fs::rename(&tree, tree.with_extension("away")).unwrap();
+    let refused = project.ccmux(&["restore", "dev"]).fails_with(4);
+    assert!(refused.contains("is missing") && refused.contains("trash"), "{refused}");
+    assert!(!tree.exists(), "nothing is invented");
+    fs::rename(tree.with_extension("away"), &tree).unwrap();
+    project.ccmux(&["close", "dev"]).ok();
+    project.is_untouched();
+}
+
+/// Commands of a project are run when the user trusted exactly them, and not otherwise.
+#[test]
+fn a_project_sets_up_its_workspaces_once_it_is_trusted() {
+    let project = Project::new();
+    let file = project.repo.join(".ccmux.toml");
+    let wishes = |script: &str| {
+        let text = format!(
+            "[workspace]\nsetup = [[\"sh\", \"-c\", \"{script}\"]]\n\
+             teardown = [[\"sh\", \"-c\", \"echo $PANE_ID > ../torn\"]]\n"
+        );
+        put(&file, &text.replace("../torn", project.home.dir().join("torn").to_str().unwrap()));
+    };
+    wishes("echo $PANE_ID > set-up.log");
+
+    let new = ["new", "-d", "--json", "-n", "one", "--", "sleep", "1000"];
+    let untrusted = project.ccmux(&new).json();
+    let warning = untrusted["warnings"][0].as_str().unwrap();
+    assert!(warning.contains(".ccmux.toml") && warning.contains("ccmux trust"), "{warning}");
+    assert!(!path(&untrusted["pane"], "workspace").join("set-up.log").exists());
+
+    project.ccmux(&["trust"]).ok();
+    let pane = project.new_pane("two", &[]);
+    let made = path(&pane, "workspace").join("set-up.log");
+    assert_eq!(fs::read_to_string(made).unwrap().trim(), pane["id"]);
+    project.ccmux(&["close", "two"]).ok();
+    let torn = fs::read_to_string(project.home.dir().join("torn")).unwrap();
+    assert_eq!(torn.trim(), pane["id"]);
+
+    wishes("echo it went wrong >&2; exit 9");
+    let listed = project.ccmux(&["trust", "--list", "--json"]).json();
+    assert_eq!(listed["files"][0]["trusted"], false, "{listed}");
+    project.ccmux(&["trust"]).ok();
+    let fails = ["new", "-d", "-n", "three", "--", "sleep", "1000"];
+    let failed = project.ccmux(&fails).fails_with(1);
+    assert!(failed.contains("it went wrong") && failed.contains('9'), "{failed}");
+    project.ccmux(&["show", "three"]).fails_with(3);
+    project.ccmux(&["trust", "--revoke"]).ok();
+    let listed = project.ccmux(&["trust", "--list", "--json"]).json();
+    assert_eq!(listed["files"].as_array().unwrap().len(), 0, "{listed}");
+    project.ccmux(&["close", "one"]).ok();
+    assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
+}
+
+/// R18: what is shared can be read by every pane.
+#[test]
+fn what_is_shared_is_found_by_every_pane() {
+    let project = Project::new();
+    let shared = project.ccmux(&["share", "--json", "README"]).json();
+    let place = PathBuf::from(shared["files"][0]["path"].as_str().unwrap());
+    let script = "cat \"$CCMUX_SHARED/project-files/README\"; exec sleep 1000";
+
+    project.ccmux(&["new", "-d", "-n", "dev", "--", "sh", "-c", script]).ok();
+
+    project.ccmux(&["wait", "dev", "--for", "text=read me", "--timeout", "60"]).ok();
+    assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o222, 0);
+    project.ccmux(&["share", "--remove", "README"]).ok();
+    assert!(!place.exists());
+    project.ccmux(&["share", "--remove", "README"]).fails_with(3);
+}
+
+/// R14, R16: killed anywhere while a tree is made or taken away, either a whole pane is there or
+/// nothing of it.
+#[test]
+fn a_daemon_that_is_killed_leaves_no_half_of_a_tree() {
+    const MADE: [&str; 6] = [
+        "workspace.locked",
+        "workspace.planned",
+        "workspace.listed",
+        "workspace.made",
+        "new.apart",
+        "new.started",
+    ];
+    const UNMADE: [&str; 4] =
+        ["close.checked", "workspace.shelved", "workspace.unlisted", "workspace.forgotten"];
+    let mut home = Home::new(CCMUX);
+    let hooks = home.hooks();
+    let project = Project::of(home);
+    project.home.start_daemon();
+    let works = MADE.map(|point| (point, true)).into_iter().chain(UNMADE.map(|p| (p, false)));
+    for (point, makes) in works {
+        if !makes {
+            project.new_pane("dev", &[]);
+        }
+        let before = hooks.reached(point);
+        hooks.pause(point);
+        let words: &[&str] = if makes {
+            &["new", "-d", "-n", "dev", "--", "sleep", "1000"]
+        } else {
+            &["close", "dev"]
+        };
+        let asked = project.ccmux(words);
+        let asker = thread::spawn(move || asked.run());
+        hooks.wait_reached(point, before + 1);
+
+        project.home.kill_daemon();
+        hooks.release(point);
+        asker.join().unwrap();
+
+        project.home.start_daemon();
+        let there = project.ccmux(&["show", "dev"]).run().status.success();
+        if there {
+            project.ccmux(&["close", "dev"]).ok();
+        }
+        wait_until(&format!("nothing is left after {point}"), LONG, || {
+            project.branches() == ["main"] && project.entries() == 0
+        });
+        let locks = project.git(&["status", "--porcelain"]);
+        assert_eq!(locks, "", "{point}");
+        assert!(!project.repo.join(".git/index.lock").exists(), "{point}");
+    }
+}
+
+/// A tree for which there is no room is taken back whole.
+#[test]
+fn a_disk_that_is_full_leaves_nothing_of_a_tree() {
+    let Some(disk) = FullDisk::mount(24 << 20) else {
+        println!("skipped: this user may not mount a small disk");
+        return;
+    };
+    let home = Home::new(CCMUX).with_state_root(&disk.path().join("root"));
+    let project = Project::of(home);
+    let large = project.repo.join("large");
+    put(&large, &"x".repeat(30 << 20));
+    project.git(&["add", "."]);
+    project.git(&["commit", "--quiet", "-m", "large"]);
+
+    let failed = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]).fails_with(1);
+
+    assert!(failed.contains("make room"), "{failed}");
+    project.ccmux(&["show", "dev"]).fails_with(3);
+    project.is_untouched();
+}
+
+/// Every pane of many that are asked for at once gets its tree, and all of it goes again.
+/// `CCMUX_SOAK_PANES` says how many.
+#[test]
+fn heavy_panes_at_once_on_one_repository_all_get_their_trees() {
+    let count = how_often("CCMUX_SOAK_PANES", 30);
+    let project = Project::new();
+    project.home.start_daemon();
+
+    let names: Vec<String> = (0..count).map(|at| format!("p{at}")).collect();
+    let panes: Vec<Value> = thread::scope(|scope| {
+        let asked: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let project = &project;
+                scope.spawn(move || project.new_pane(name, &["--session", "team"]))
+            })
+            .collect();
+        asked.into_iter().map(|pane| pane.join().unwrap()).collect()
+    });
+
+    let branches: BTreeSet<&str> =
+        panes.iter().map(|pane| pane["branch"].as_str().unwrap()).collect();
+    assert_eq!(branches.len(), names.len());
+    assert_eq!((project.branches().len(), project.entries()), (names.len() + 1, names.len()));
+    for pane in &panes {
+        let status = project.git_in(&path(pane, "workspace"), &["status", "--porcelain"]);
+        assert_eq!(status, "", "{pane}");
+    }
+    let words: Vec<&str> = ["close"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    project.ccmux(&words).ok();
+    project.is_untouched();
+    let mut dirs = vec![project.repo.join(".git")];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).unwrap().flatten() {
+            assert_ne!(
+                entry.path().extension().and_then(|e| e.to_str()),
+                Some("lock"),
+                "{entry:?}"
+            );
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+}
