@@ -27,8 +27,8 @@ use protocol::control::PaneAnswer;
 use protocol::{ErrorBody, ErrorCode};
 use tracing::{info, warn};
 
-use crate::command::Failure;
 use crate::command::resolution::ambiguous;
+use crate::command::{Failure, limits};
 use crate::hooked;
 use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use crate::retire::Keep;
@@ -85,7 +85,6 @@ impl Supervisor {
         let keeper = Arc::new(keeper);
         pane.publish(Life::Live(Arc::clone(&keeper)));
         self.watch(pane, keeper);
-        self.heed_limits(pane);
         self.follow(pane);
         self.probe(pane);
     }
@@ -272,6 +271,8 @@ impl Supervisor {
     pub(crate) async fn undo(&self, pane: &Pane) {
         let (id, session) = (pane.id, pane.session);
         self.claims.release(id);
+        let dir = pane.dir.clone();
+        run_blocking(move || limits::remove_groups(&dir)).await;
         self.retire_pane(pane, Keep::Nothing).await;
         let removed = self.registry.change(move |change| change.remove_pane(id)).await;
         pane.publish(Life::Gone(None));

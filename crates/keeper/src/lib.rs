@@ -5,7 +5,8 @@
 //! process in the pane (the subreaper), so nothing escapes it by forking twice. Clients come and go
 //! on its socket; the daemon starts it and watches it, and is not needed for anything it does.
 //!
-//! One thread, one `poll`, no timers while nothing happens: an idle pane costs no processor time.
+//! One thread, one `poll`; nothing happens while nothing happens: an idle pane costs no processor
+//! time. Only what a pane takes is looked at now and then, ever more rarely, beside the loop.
 //! Whoever is slow waits for itself: a client that does not keep up gets the latest picture, not a
 //! backlog, and the pane never waits for anybody.
 //!

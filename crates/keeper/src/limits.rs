@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use host::cgroup::{self, Groups};
 use host::file::Survive;
 use host::household::Household;
-use host::{clock, record};
-use model::limits::gauge::{Gauge, Level, SOON};
+use host::{appetite, clock, record};
+use model::limits::gauge::{Gauge, Level, RARELY, SOON};
 use model::limits::means::nice;
 use model::limits::{Frozen, LimitNews, Limits, Means, Resource};
 use model::{LaunchRecord, PaneId};
@@ -33,6 +33,9 @@ use look::{Found, Look};
 
 /// How often processes and their memory are looked at where nobody else keeps them.
 const TREE: Duration = Duration::from_millis(500);
+
+/// How many questions about its processes the keeper's loop may ask: well below a millisecond.
+const GLANCE: usize = 64;
 
 /// The stack of a thread that looks: it goes down no deeper with the directories.
 const STACK: usize = 256 << 10;
@@ -64,6 +67,7 @@ pub(crate) struct Warden {
     levels: [Level; 2],
     frozen: Option<Frozen>,
     out_of_memory: u64,
+    refused: u64,
     told: u64,
 }
 
@@ -104,6 +108,7 @@ impl Warden {
             levels: [Level::Fine; 2],
             frozen: None,
             out_of_memory: 0,
+            refused: 0,
             told: 0,
         })
     }
@@ -131,7 +136,10 @@ impl Warden {
     /// How long to the next look; none if there is nothing to look for.
     fn interval(&self) -> Option<Duration> {
         let tree = self.measures_tree().then_some(TREE);
-        self.gauge.map(|gauge| gauge.interval()).into_iter().chain(tree).min()
+        // Whom the system ended is not always our own child, so it has to be asked.
+        let group = (!self.groups.is_empty()).then_some(RARELY);
+        let disk = self.gauge.map(|gauge| gauge.interval());
+        disk.into_iter().chain(tree).chain(group).min()
     }
 
     /// Whether processes or memory are limited and the system does not see to it.
@@ -165,9 +173,13 @@ impl Warden {
         if self.deadline().is_none_or(|at| now < at) {
             return;
         }
+        self.ask_groups();
+        let waited = now.saturating_duration_since(self.looked);
+        let Some(wanted) = self.glance(waited, now) else { return };
         let look = Look {
             gauge: self.gauge,
-            waited: now.saturating_duration_since(self.looked),
+            wanted,
+            waited,
             dirs: self.dirs.clone(),
             household: self.household.clone(),
             round: self.round,
@@ -182,6 +194,23 @@ impl Warden {
         });
         // Without a thread to give, the system is in trouble already.
         self.due = started.is_err().then(|| now + SOON * 10);
+    }
+
+    /// What can be told at once of a small pane: none if there is nothing to look for now,
+    /// otherwise whether the disk is to be measured for certain.
+    fn glance(&mut self, waited: Duration, now: Instant) -> Option<bool> {
+        let written = appetite::written_below(std::process::id(), GLANCE);
+        let wanted = match (&mut self.gauge, written) {
+            (None, _) => false,
+            (Some(_), None) => return Some(false),
+            (Some(gauge), written) => gauge.look(written, waited),
+        };
+        if wanted || self.measures_tree() {
+            return Some(wanted);
+        }
+        self.looked = now;
+        self.due = self.interval().map(|wait| now + wait);
+        None
     }
 
     /// What looks have found that is new.
@@ -215,13 +244,17 @@ impl Warden {
         readings
     }
 
-    /// A process of the pane has ended: was it the system, for want of memory?
-    pub(crate) fn someone_ended(&mut self) {
-        let count = self.groups.out_of_memory();
-        if count > self.out_of_memory {
-            self.out_of_memory = count;
-            if let Some(limit) = self.limits.of(Resource::Memory) {
-                self.tell(&LimitNews::Kept { resource: Resource::Memory, limit });
+    /// Tells what the system did by itself to keep the limits.
+    pub(crate) fn ask_groups(&mut self) {
+        let (memory, processes) = (self.groups.out_of_memory(), self.groups.refused_processes());
+        // Each end of a process is told, but of the refusals, which may be thousands, the first.
+        let ended = memory > self.out_of_memory;
+        let refused = processes > 0 && self.refused == 0;
+        (self.out_of_memory, self.refused) = (memory, processes);
+        let kept = [(Resource::Memory, ended), (Resource::Processes, refused)];
+        for (resource, _) in kept.into_iter().filter(|(_, kept)| *kept) {
+            if let Some(limit) = self.limits.of(resource) {
+                self.tell(&LimitNews::Kept { resource, limit });
             }
         }
     }

@@ -393,7 +393,7 @@ impl Pane {
 
     fn child_ended(&mut self, now: Instant) {
         drain(&self.signals.child);
-        self.warden.someone_ended();
+        self.warden.ask_groups();
         let before = self.tree.head_ended();
         self.tree.reap();
         if before.is_none() && self.tree.head_ended().is_some() && !self.tree.is_empty() {

@@ -200,6 +200,7 @@ impl Supervisor {
         match (life, keeper) {
             (Life::Live(keeper), _) => {
                 self.watch(&pane, keeper);
+                self.heed_limits(&pane);
                 self.follow(&pane);
             }
             (Life::Starting, _) => {

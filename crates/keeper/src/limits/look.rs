@@ -12,6 +12,8 @@ use model::limits::gauge::{Gauge, Level};
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) gauge: Option<Gauge>,
+    /// The gauge has been looked at already, and wants a measurement.
+    pub(super) wanted: bool,
     pub(super) waited: Duration,
     pub(super) dirs: Vec<PathBuf>,
     pub(super) household: Household,
@@ -38,12 +40,12 @@ impl Look {
             .iter()
             .map(|member| member.pid)
             .collect();
-        let memory = members.iter().map(|pid| appetite::resident(*pid)).sum();
+        let memory = members.iter().map(|pid| appetite::private(*pid)).sum();
         let processes = u64::try_from(members.len()).unwrap_or(u64::MAX);
         // The keeper takes leave of orphans, and what they wrote is counted with it.
         let written = members.iter().chain([&keeper]).map(|pid| appetite::written(*pid)).sum();
         let disk = self.gauge.as_mut().and_then(|gauge| {
-            if !gauge.look(written, self.waited) {
+            if !self.wanted && !gauge.look(written, self.waited) {
                 return None;
             }
             let begun = Instant::now();

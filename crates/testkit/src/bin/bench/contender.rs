@@ -35,6 +35,21 @@ pub(crate) trait Contender {
     /// Runs a program in a new pane that nobody looks at, and returns the pane's name.
     fn open(&mut self, argv: &[String]) -> Result<String>;
 
+    /// Whether a pane can be kept within limits.
+    fn has_limits(&self) -> bool {
+        false
+    }
+
+    /// Runs a program in a new pane that may take only so much.
+    fn open_limited(&mut self, limits: &str, argv: &[String]) -> Result<String> {
+        bail!("no limits: {limits} for {argv:?}")
+    }
+
+    /// Ends a pane at once.
+    fn close(&mut self, pane: &str) -> Result<()> {
+        bail!("{pane} cannot be closed")
+    }
+
     /// A terminal that looks at the pane.
     fn attach(&self, pane: &str) -> Result<Client>;
 
@@ -95,6 +110,17 @@ impl Ccmux {
         self.home.program(&self.binary, args).env("CCMUX_HOME", &self.root)
     }
 
+    fn open_with(&self, options: &[&str], argv: &[String]) -> Result<String> {
+        let size = format!("{COLS}x{ROWS}");
+        let mut words = vec!["new", "-d", "--json", "--size", &size];
+        words.extend(options);
+        words.push("--");
+        words.extend(argv.iter().map(String::as_str));
+        let made = self.json(&words)?;
+        let id = made["pane"]["id"].as_str();
+        id.map(str::to_owned).with_context(|| format!("`new` names no pane: {made}"))
+    }
+
     fn json(&self, args: &[&str]) -> Result<Value> {
         Ok(serde_json::from_str(&run(&self.invocation(args))?)?)
     }
@@ -113,12 +139,19 @@ impl Contender for Ccmux {
     }
 
     fn open(&mut self, argv: &[String]) -> Result<String> {
-        let size = format!("{COLS}x{ROWS}");
-        let mut words = vec!["new", "-d", "--json", "--size", &size, "--"];
-        words.extend(argv.iter().map(String::as_str));
-        let made = self.json(&words)?;
-        let id = made["pane"]["id"].as_str();
-        id.map(str::to_owned).with_context(|| format!("`new` names no pane: {made}"))
+        self.open_with(&[], argv)
+    }
+
+    fn has_limits(&self) -> bool {
+        true
+    }
+
+    fn open_limited(&mut self, limits: &str, argv: &[String]) -> Result<String> {
+        self.open_with(&["--limit", limits], argv)
+    }
+
+    fn close(&mut self, pane: &str) -> Result<()> {
+        run(&self.invocation(&["close", pane, "--grace", "0"])).map(drop)
     }
 
     fn attach(&self, pane: &str) -> Result<Client> {

@@ -77,7 +77,7 @@ fn note([p50, p99]: &mut [Row; 2], who: Kind, taken: &[f64]) {
     }
 }
 
-fn start(contender: &mut dyn Contender, program: &str) -> Result<Client> {
+pub(super) fn start(contender: &mut dyn Contender, program: &str) -> Result<Client> {
     let ready = fresh_marker("ready");
     let mut client = contender.open_attached(&in_pane(&[program, "--ready", &ready])?)?;
     client.wait_for(ready.as_bytes())?;
@@ -107,17 +107,17 @@ fn take(
     Ok(taken)
 }
 
-fn round_trip(client: &mut Client, key: u8, answer: &[u8]) -> Result<Duration> {
+pub(super) fn round_trip(client: &mut Client, key: u8, answer: &[u8]) -> Result<Duration> {
     let begin = Instant::now();
     client.send(&[key])?;
     Ok(client.wait_for(answer)?.at - begin)
 }
 
 /// Pauses between keys, uneven so that no rhythm of a contender is met by chance.
-struct Gaps(u64);
+pub(super) struct Gaps(pub(super) u64);
 
 impl Gaps {
-    fn next(&mut self, below_us: u64) -> Duration {
+    pub(super) fn next(&mut self, below_us: u64) -> Duration {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_micros((self.0 >> 33) % below_us)

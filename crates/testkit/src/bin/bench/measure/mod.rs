@@ -4,6 +4,7 @@ mod attach;
 mod echo;
 mod flow;
 mod panes;
+mod runaway;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,7 +23,7 @@ use crate::report::Report;
 pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 14] = [
+pub(crate) const ALL: [(&str, Measure); 15] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -32,6 +33,7 @@ pub(crate) const ALL: [(&str, Measure); 14] = [
     ("unicode", flow::unicode),
     ("echo", echo::quiet),
     ("echo-flood", echo::flooded),
+    ("runaway", runaway::runaway),
     ("attach", attach::attach),
     ("create", panes::create),
     ("isolation", panes::isolation),

@@ -1,0 +1,384 @@
+//! R17, B6, R23: what a pane may take, what happens to one that takes more, and that nobody else
+//! notices.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::{Home, Pane, process, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// How long anything here may take on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Writes a megabyte whenever it is told to, and says so.
+const WRITER: &str = r#"echo ready; n=0; while read -r many; do
+    while [ "$many" -gt 0 ]; do
+        n=$((n+1)); many=$((many-1))
+        dd if=/dev/zero of="$TMPDIR/part$n" bs=1048576 count=1 2>/dev/null
+    done
+    echo "wrote-$n"
+done"#;
+
+fn start(home: &Home, name: &str, limits: &str, command: &[&str]) -> Pane {
+    let options = ["new", "-d", "--json", "-n", name, "--limit", limits, "--"];
+    let words: Vec<&str> = options.into_iter().chain(command.iter().copied()).collect();
+    Pane::from_json(&home.ccmux(&words).json()["pane"])
+}
+
+fn wait_for(home: &Home, pane: &str, text: &str) {
+    let what = format!("text={text}");
+    home.ccmux(&["wait", pane, "--for", &what, "--timeout", "90"]).patience(PATIENCE * 2).ok();
+}
+
+fn send(home: &Home, pane: &str, text: &str) {
+    home.ccmux(&["send", pane, text, "--enter"]).ok();
+}
+
+fn events(home: &Home, kind: &str) -> Vec<Value> {
+    let events = home.ccmux(&["events", "--json"]).ok();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["event"] == kind).collect()
+}
+
+fn wait_state(home: &Home, pane: &str, state: &str) {
+    wait_until(&format!("{pane} is {state}"), PATIENCE, || home.show(pane)["state"] == state);
+}
+
+/// What `limit` says of one resource.
+fn limit(home: &Home, pane: &str, resource: &str) -> Value {
+    let view = home.ccmux(&["limit", pane, "--json"]).json();
+    let limits = view["limits"].as_array().unwrap().iter();
+    limits.filter(|limit| limit["resource"] == resource).next().unwrap().clone()
+}
+
+fn is_group(limit: &Value) -> bool {
+    limit["means"].as_str().unwrap().starts_with("group")
+}
+
+/// The groups of a pane, while it has some.
+fn groups(pane: &Pane) -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string(pane.dir.join("groups.json")) else { return Vec::new() };
+    let record: Value = serde_json::from_str(&text).unwrap();
+    let paths = record["record"].as_array().unwrap().iter();
+    paths.map(|path| PathBuf::from(path.as_str().unwrap())).collect()
+}
+
+#[test]
+fn a_pane_over_its_disk_limit_is_warned_then_frozen_and_can_be_thawed() {
+    let home = Home::new(CCMUX);
+    let pane = start(&home, "writer", "disk=10M", &["sh", "-c", WRITER]);
+    start(&home, "other", "disk=10M", &["sh", "-c", WRITER]);
+    wait_for(&home, "writer", "ready");
+
+    send(&home, "writer", "9");
+    wait_for(&home, "writer", "wrote-9");
+    wait_until("it is told", PATIENCE, || events(&home, "limit_near").len() == 1);
+    assert_eq!(home.show("writer")["state"], "running");
+
+    send(&home, "writer", "3");
+    wait_state(&home, "writer", "frozen");
+    let shown = home.show("writer");
+    let why = shown["frozen"]["why"].as_str().unwrap();
+    assert!(why.contains("of disk, and may take 10M"), "{why}");
+    assert!(home.ccmux(&["show", "writer"]).ok().contains("ccmux thaw"));
+    assert!(home.ccmux(&["ls"]).ok().contains("frozen"));
+    wait_until("it is told", PATIENCE, || events(&home, "limit_exceeded").len() == 1);
+    let told = &events(&home, "limit_exceeded")[0];
+    assert_eq!((&told["pane"], &told["policy"]), (&pane.id.clone().into(), &"freeze".into()));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pane.head.pid)).unwrap();
+    assert!(stat.contains(") T "), "it stands still: {stat}");
+
+    send(&home, "other", "1");
+    wait_for(&home, "other", "wrote-1");
+    assert_eq!(home.show("other")["state"], "running");
+    home.ccmux(&["thaw", "other"]).fails_with(4);
+
+    for file in fs::read_dir(shown["isolation"]["temp"].as_str().unwrap()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    home.ccmux(&["thaw", "writer"]).ok();
+    assert_eq!(home.show("writer")["state"], "running");
+    wait_for(&home, "writer", "wrote-12");
+    wait_until("it is told", PATIENCE, || events(&home, "pane_thawed").len() == 1);
+
+    home.ccmux(&["limit", "writer", "disk=40M"]).ok();
+    send(&home, "writer", "15");
+    wait_for(&home, "writer", "wrote-27");
+    assert_eq!(limit(&home, "writer", "disk")["limit"], 40 << 20);
+}
+
+#[test]
+fn a_frozen_pane_is_found_frozen_by_the_next_daemon_and_can_be_stopped() {
+    let home = Home::new(CCMUX);
+    let pane = start(&home, "writer", "disk=2M", &["sh", "-c", WRITER]);
+    wait_for(&home, "writer", "ready");
+    home.kill_daemon();
+    // The keeper is asked directly: nobody may start a daemon that would hear of it.
+    let typed =
+        protocol::control::Typing { text: "4".to_owned(), enter: true, ..Default::default() };
+    let mut keeper = protocol::client::Connection::open(&pane.dir, protocol::pane::SOCKET).unwrap();
+    keeper.ask_keeper(&protocol::pane::Request::Type(typed)).unwrap();
+    wait_until("it is frozen", PATIENCE, || pane.dir.join("frozen.json").exists());
+
+    assert_eq!(home.show("writer")["state"], "frozen");
+    wait_until("it is told", PATIENCE, || events(&home, "limit_exceeded").len() == 1);
+    home.ccmux(&["stop", "writer"]).ok();
+
+    assert_eq!(home.show("writer")["state"], "exited");
+    assert!(!process::is_alive(&pane.head));
+    home.kill_daemon();
+    assert_eq!(events(&home, "limit_exceeded").len(), 1, "told once");
+}
+
+#[test]
+fn a_pane_may_be_stopped_or_only_warned_instead() {
+    let home = Home::new(CCMUX);
+    start(&home, "stops", "disk=2M,policy=stop", &["sh", "-c", WRITER]);
+    start(&home, "warns", "disk=2M,policy=warn", &["sh", "-c", WRITER]);
+    for name in ["stops", "warns"] {
+        wait_for(&home, name, "ready");
+        send(&home, name, "4");
+    }
+
+    wait_state(&home, "stops", "exited");
+    wait_until("both are told", PATIENCE, || events(&home, "limit_exceeded").len() == 2);
+
+    let ending = &home.show("stops")["ending"];
+    assert_eq!(ending["reason"], "stopped");
+    assert!(ending["detail"].as_str().unwrap().contains("may take 2M"), "{ending}");
+    assert!(home.ccmux(&["show", "stops"]).ok().contains("may take 2M"));
+    wait_for(&home, "warns", "wrote-4");
+    assert_eq!(home.show("warns")["state"], "running");
+}
+
+#[test]
+fn memory_processes_and_files_are_kept_within_their_limits() {
+    let home = Home::new(CCMUX);
+    let pane = start(
+        &home,
+        "limited",
+        "memory=128M,processes=24,files=123,cpu=50",
+        &["sh", "-c", "ulimit -n; echo ready; while read -r line; do eval \"$line\"; done"],
+    );
+    wait_for(&home, "limited", "ready");
+    assert!(home.ccmux(&["read", "limited"]).ok().contains("123"));
+
+    // Eight gigabytes that nobody may have: refused at once, or killed while it takes them.
+    send(&home, "limited", "dd if=/dev/zero of=/dev/null bs=8G count=1; echo alloc-$?");
+    wait_for(&home, "limited", "alloc-[1-9]");
+    if is_group(&limit(&home, "limited", "memory")) {
+        wait_until("it is told", PATIENCE, || !events(&home, "limit_kept").is_empty());
+    } else {
+        eprintln!("no group for memory here: kept for each process, and measured");
+    }
+
+    if is_group(&limit(&home, "limited", "processes")) {
+        assert!(!groups(&pane).is_empty());
+        // Not the head itself: a shell ends if it may not fork.
+        send(
+            &home,
+            "limited",
+            "sh -c 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 300 & done'; echo forks-over",
+        );
+        wait_for(&home, "limited", "forks-over");
+        let members = process::descendants(pane.keeper().pid).len();
+        assert!(members <= 24, "{members}");
+        assert!(limit(&home, "limited", "processes")["refused"].as_u64().unwrap() > 0);
+    } else {
+        eprintln!("skipped: no group for processes here");
+    }
+    let made = groups(&pane);
+    assert!(made.iter().all(|group| group.is_dir()));
+    let text = home.ccmux(&["show", "limited"]).ok();
+    assert!(text.contains("file limit") && text.contains("by rlimit"), "{text}");
+    home.ccmux(&["close", "limited", "--grace", "0.2"]).ok();
+    assert!(!made.iter().any(|group| group.exists()), "{made:?}");
+}
+
+#[test]
+fn without_groups_processes_are_counted_and_the_pane_is_frozen() {
+    let home = Home::new(CCMUX);
+    let script = "i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep 300 & done; echo over; wait";
+    start(&home, "bomb", "processes=16,groups=off", &["sh", "-c", script]);
+
+    wait_state(&home, "bomb", "frozen");
+
+    let view = limit(&home, "bomb", "processes");
+    assert_eq!((&view["means"], &view["limit"]), (&"measured".into(), &16.into()));
+    assert!(home.show("bomb")["frozen"]["why"].as_str().unwrap().contains("of processes"));
+    home.ccmux(&["close", "bomb", "--grace", "0.2"]).ok();
+}
+
+#[test]
+fn limits_of_a_running_pane_can_be_changed_and_are_kept_when_it_is_restored() {
+    let home = Home::new(CCMUX);
+    let config = home.state_root().join("config");
+    fs::create_dir_all(&config).unwrap();
+    let text = "[limits]\ndisk = \"3G\"\nfiles = \"200\"\n";
+    fs::File::create(config.join("ccmux.toml"))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .unwrap();
+    let shell = "echo ready; while read -r line; do eval \"$line\"; done";
+    let pane = start(&home, "live", "files=300", &["sh", "-c", shell]);
+    wait_for(&home, "live", "ready");
+    assert_eq!(limit(&home, "live", "disk")["limit"], 3_u64 << 30);
+    assert_eq!(limit(&home, "live", "files")["limit"], 300);
+
+    home.ccmux(&["limit", "live", "files=77", "memory=512M,processes=50"]).ok();
+
+    send(&home, "live", "echo now-$(ulimit -n)");
+    wait_for(&home, "live", "now-77");
+    let memory = limit(&home, "live", "memory");
+    assert_eq!(memory["limit"], 512 << 20);
+    let before = groups(&pane);
+    assert_eq!(is_group(&memory), !before.is_empty());
+    home.ccmux(&["stop", "live"]).ok();
+    assert!(!before.iter().any(|group| group.exists()), "{before:?}");
+    home.ccmux(&["limit", "live", "processes=none"]).ok();
+    home.ccmux(&["restore", "live"]).ok();
+    send(&home, "live", "echo again-$(ulimit -n)");
+    wait_for(&home, "live", "again-77");
+    assert_eq!(limit(&home, "live", "memory")["limit"], 512 << 20);
+    assert_eq!(limit(&home, "live", "processes")["limit"], Value::Null);
+    home.ccmux(&["limit", "live", "ram=1G"]).fails_with(2);
+    home.ccmux(&["new", "-d", "--limit", "disk=1"]).fails_with(2);
+}
+
+#[test]
+fn groups_go_with_a_pane_whose_keeper_was_killed() {
+    let home = Home::new(CCMUX);
+    let pane =
+        start(&home, "lost", "memory=256M,processes=50", &["sh", "-c", "sleep 300 & sleep 300"]);
+    let made = groups(&pane);
+    if made.is_empty() {
+        return eprintln!("skipped: no groups can be made here");
+    }
+
+    process::kill_and_wait(&pane.keeper(), PATIENCE);
+
+    wait_state(&home, "lost", "lost");
+    wait_until("the groups are gone", PATIENCE, || !made.iter().any(|group| group.exists()));
+}
+
+/// Six panes that print a numbered line every few milliseconds until they are told to end.
+struct Neighbours<'a> {
+    home: &'a Home,
+    names: Vec<String>,
+    stop: PathBuf,
+}
+
+impl<'a> Neighbours<'a> {
+    fn new(home: &'a Home) -> Self {
+        let stop = home.dir().join("enough");
+        let script = format!(
+            "n=0; while [ ! -e '{}' ]; do n=$((n+1)); echo \"line $n\"; sleep 0.02; done; echo \"last $n\"",
+            stop.display()
+        );
+        let names: Vec<String> = (1..=6).map(|n| format!("calm{n}")).collect();
+        for name in &names {
+            home.start_pane(name, &["sh", "-c", &script]);
+        }
+        names.iter().for_each(|name| wait_for(home, name, "line 5"));
+        Self { home, names, stop }
+    }
+
+    /// They are all alive, and go on.
+    fn go_on(&self) {
+        for name in &self.names {
+            let end = || self.home.show(name)["live"]["log_end"].as_u64().unwrap();
+            let before = end();
+            wait_until(&format!("{name} goes on"), PATIENCE, || end() > before);
+        }
+    }
+
+    /// They end, and every line that they printed is there.
+    fn all_lines_are_there(self) {
+        fs::File::create(&self.stop).unwrap();
+        for name in &self.names {
+            wait_for_exit(self.home, name);
+            let log = self.home.ccmux(&["read", name, "--log"]).ok();
+            let last = log.lines().find_map(|line| line.trim().strip_prefix("last ")).unwrap();
+            let last: u64 = last.parse().unwrap();
+            let lines: BTreeSet<u64> = log
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("line ")?.parse().ok())
+                .collect();
+            assert_eq!(lines, (1..=last).collect(), "{name} lost lines");
+        }
+    }
+}
+
+fn wait_for_exit(home: &Home, name: &str) {
+    home.ccmux(&["wait", name, "--for", "exit", "--timeout", "90"]).patience(PATIENCE * 2).ok();
+}
+
+#[test]
+fn heavy_a_runaway_leaves_its_neighbours_whole() {
+    let home = Home::new(CCMUX);
+    let calm = Neighbours::new(&home);
+    let limits = "memory=128M,processes=40,disk=8M,policy=stop";
+
+    let forks = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); sh -c 'sleep 300' & done; wait";
+    start(&home, "forks", limits, &["sh", "-c", forks]);
+    calm.go_on();
+    home.ccmux(&["close", "forks", "--grace", "0.2"]).ok();
+
+    let memory = "dd if=/dev/zero of=/dev/null bs=8G count=1; echo over-$?; sleep 300";
+    start(&home, "memory", limits, &["sh", "-c", memory]);
+    calm.go_on();
+    wait_until("it is refused or stopped", PATIENCE, || {
+        home.show("memory")["state"] == "exited"
+            || home.ccmux(&["read", "memory"]).ok().contains("over-")
+    });
+    home.ccmux(&["close", "memory", "--grace", "0.2"]).ok();
+
+    // At most 64 megabytes, should nobody stop it.
+    let disk = "i=0; while [ $i -lt 64 ]; do i=$((i+1)); \
+                head -c 1048576 /dev/zero > \"$TMPDIR/$i\"; sleep 0.05; done; sleep 300";
+    start(&home, "disk", limits, &["sh", "-c", disk]);
+    calm.go_on();
+    wait_state(&home, "disk", "exited");
+
+    start(&home, "output", limits, &["sh", "-c", "yes runaway | head -c 200000000; sleep 300"]);
+    calm.go_on();
+    home.ccmux(&["close", "output", "--grace", "0.2"]).ok();
+    calm.all_lines_are_there();
+}
+
+#[test]
+fn heavy_a_crash_of_one_pane_leaves_the_others_whole() {
+    let home = Home::new(CCMUX);
+    let calm = Neighbours::new(&home);
+
+    let ways: [(&str, &str); 3] = [
+        ("segfault", "kill -SEGV $$"),
+        ("killed", "kill -9 $$"),
+        ("closed", "exec 0<&- 1>&- 2>&-; setsid sleep 0.1; exit 3"),
+    ];
+    for (name, script) in ways {
+        home.ccmux(&["new", "-d", "-n", name, "--", "sh", "-c", script]).ok();
+        wait_for_exit(&home, name);
+    }
+    assert_eq!(home.show("segfault")["ending"]["signal"], 11);
+    assert_eq!(home.show("killed")["ending"]["signal"], 9);
+    assert_eq!(home.show("closed")["ending"]["code"], 3);
+
+    let memory = "exec dd if=/dev/zero of=/dev/null bs=8G count=1";
+    home.ccmux(&["new", "-d", "-n", "memory", "--limit", "memory=64M", "--", "sh", "-c", memory])
+        .ok();
+    wait_for_exit(&home, "memory");
+
+    let orphan = home.start_pane("orphan", &["sh", "-c", "sleep 300 & sleep 300"]);
+    process::kill_and_wait(&orphan.keeper(), PATIENCE);
+    wait_state(&home, "orphan", "lost");
+
+    calm.go_on();
+    calm.all_lines_are_there();
+    assert!(Path::new(&home.state_root()).is_dir());
+}

@@ -1,0 +1,84 @@
+//! What six panes notice of a seventh that runs away (B6): the slowest keys in a hundred, with and
+//! without it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::Surroundings;
+use super::echo::{Gaps, round_trip, start};
+use crate::client::Client;
+use crate::contender::Contender;
+use crate::report::{Report, Row, Target, percentile};
+
+/// The panes that are typed into.
+const PANES: usize = 6;
+
+/// Keys that occur in no escape sequence, so that what comes back is the key.
+const KEYS: &[u8] = b"xyzvqw#~";
+
+/// What the runaway may take: enough to be a nuisance.
+const LIMITS: &str = "memory=256M,processes=64,cpu=10,disk=256M,policy=stop";
+
+/// How long it may run before it is measured, so that it is at its worst.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// Each is bounded even if nobody stops it: by count, by amount, or by the pane's end.
+const RUNAWAYS: [(&str, &str); 4] = [
+    ("forks", "while :; do i=0; while [ $i -lt 60 ]; do i=$((i+1)); (:) & done; wait; done"),
+    ("takes 8 GB", "while :; do dd if=/dev/zero of=/dev/null bs=8G count=1 2>/dev/null; done"),
+    ("writes", "while :; do head -c 200000000 /dev/zero > \"$TMPDIR/much\"; done"),
+    ("floods", "exec yes a line of a log that nobody can read as fast as it comes"),
+];
+
+pub(super) fn runaway(
+    s: &Surroundings,
+    contenders: &mut [Box<dyn Contender>],
+    report: &mut Report,
+) {
+    let (name, samples) = ("runaway", s.amount(1200, 60));
+    let what = format!("keystroke echo in {PANES} panes, p99");
+    let mut calm = Row::new(name, &what, "µs", Target::Information);
+    let mut disturbed = RUNAWAYS.map(|(kind, _)| {
+        Row::new(name, format!("the same while a seventh {kind}"), "µs", Target::Information)
+    });
+    let mut ratios = RUNAWAYS.map(|(kind, _)| {
+        Row::new(name, format!("it {kind}: times as slow"), "×", Target::AtMost(2.0))
+    });
+    s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
+        for (at, (_, script)) in RUNAWAYS.into_iter().enumerate() {
+            if !contender.has_limits() {
+                return Ok(());
+            }
+            let opened = (0..PANES).map(|_| start(contender, "echo"));
+            let mut clients = opened.collect::<Result<Vec<_>>>()?;
+            let before = p99(&mut clients, samples)?;
+            let argv = ["sh", "-c", script].map(str::to_owned);
+            let pane = contender.open_limited(LIMITS, &argv)?;
+            std::thread::sleep(HEAD_START);
+            let during = p99(&mut clients, samples)?;
+            contender.close(&pane)?;
+            calm.sample(contender.kind(), before);
+            disturbed[at].sample(contender.kind(), during);
+            ratios[at].sample(contender.kind(), during / before);
+        }
+        Ok(())
+    });
+    report.add(calm);
+    disturbed.into_iter().chain(ratios).for_each(|row| report.add(row));
+}
+
+/// How long the slowest key in a hundred takes, over all clients.
+fn p99(clients: &mut [Client], samples: usize) -> Result<f64> {
+    let mut gaps = Gaps(1);
+    let mut taken = Vec::with_capacity(samples);
+    for (number, &key) in (0..samples).zip(KEYS.iter().cycle()) {
+        let at = number % clients.len();
+        let client = &mut clients[at];
+        client.drain(gaps.next(1500))?;
+        let begin = Instant::now();
+        round_trip(client, key, &[key])?;
+        taken.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(percentile(&taken, 99).unwrap_or_default())
+}
