@@ -121,6 +121,7 @@ impl Supervisor {
             return warn!(pane = %pane.id, %error, "its conversation is not on record");
         }
         if changed {
+            self.note_change(pane.id);
             info!(pane = %pane.id, conversation = %id, "has a conversation");
             let told = Happening::ConversationChanged { pane: pane.id, conversation: id };
             if let Err(error) = self.registry.change(move |change| change.emit(told)).await {

@@ -114,6 +114,7 @@ impl Supervisor {
             }
             for pane in spoken.into_iter().filter_map(|id| self.pane(id)) {
                 self.refresh_conversation(&pane, Seen::Watched).await;
+                self.note_change(pane.id);
             }
         }
     }

@@ -87,6 +87,7 @@ impl Supervisor {
         self.watch(pane, keeper);
         self.follow(pane);
         self.probe(pane);
+        self.note_step(pane.id);
     }
 
     /// Enters the pane, and its session if it is a new one.

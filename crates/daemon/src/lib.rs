@@ -45,6 +45,7 @@ mod session_env;
 mod settings;
 mod spawn;
 mod start;
+mod state;
 mod supervise;
 mod supervisor;
 mod sweep;

@@ -43,6 +43,8 @@ pub(crate) struct Pane {
     pub(crate) dir: PathBuf,
     launch: Mutex<Option<Arc<LaunchRecord>>>,
     problem: Mutex<Option<String>>,
+    /// What is wrong with its saved state: of another life of the pane, too.
+    state_problem: Mutex<Option<String>>,
     stop_asked: AtomicBool,
     followed: AtomicBool,
     life: watch::Sender<Life>,
@@ -91,6 +93,7 @@ impl Pane {
             dir,
             launch: Mutex::new(None),
             problem: Mutex::new(None),
+            state_problem: Mutex::new(None),
             stop_asked: AtomicBool::new(false),
             followed: AtomicBool::new(false),
             life,
@@ -134,7 +137,12 @@ impl Pane {
 
     /// What is wrong with it, for people.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let own = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        own.or_else(|| self.state_problem.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    pub(crate) fn set_state_problem(&self, problem: String) {
+        *self.state_problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
     }
 
     pub(crate) fn set_problem(&self, problem: String) {

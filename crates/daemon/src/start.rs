@@ -197,6 +197,7 @@ async fn live(
     let stops = stop_signals()?;
     supervisor.tasks.spawn(stop_on_signal(Arc::clone(supervisor), stops));
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_index());
+    supervisor.tasks.spawn(Arc::clone(supervisor).keep_states());
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_following(news));
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_watch());
     let serving = supervisor.tasks.spawn(Arc::clone(supervisor).serve(listener));

@@ -76,6 +76,7 @@ impl Supervisor {
         self.watchman.leave(id);
         self.claims.release(id);
         pane.publish(Life::Ended(ending));
+        self.note_step(id);
     }
 
     /// Ends a keeper and everything of its pane, of which nobody knows.

@@ -19,6 +19,7 @@ use crate::pane::Pane;
 use crate::ports::Ports;
 use crate::probe::Probes;
 use crate::registry::Registry;
+use crate::state::States;
 use crate::watchman::Watchman;
 
 /// The daemon, once it runs.
@@ -37,6 +38,8 @@ pub(crate) struct Supervisor {
     pub(crate) claims: Claims,
     /// Which pane has which ports.
     pub(crate) ports: Ports,
+    /// Whose saved state is out of date.
+    pub(crate) states: States,
     pub(crate) follower: Follower,
     /// Watches over files that panes hold.
     pub(crate) watchman: Watchman,
@@ -82,6 +85,7 @@ impl Supervisor {
             locks,
             claims: Claims::default(),
             ports: Ports::default(),
+            states: States::default(),
             follower,
             watchman: Watchman::default(),
             digests: Arc::default(),

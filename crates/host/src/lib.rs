@@ -29,6 +29,7 @@ pub mod repository;
 pub mod root;
 pub mod shared;
 pub mod socket;
+pub mod state;
 pub mod store;
 pub mod transcript;
 pub mod usage;

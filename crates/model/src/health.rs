@@ -10,6 +10,7 @@ pub mod login;
 pub mod ownership;
 pub mod place;
 pub mod process;
+pub mod saved;
 
 use std::fmt;
 
@@ -222,6 +223,10 @@ kinds! {
     KeeperIncompatible => "the keeper speaks another protocol",
     /// Another release than the one that asks.
     OtherRelease => "it is of another release",
+    /// A damaged `session.state`, still in place or set aside.
+    StateDamaged => "a saved state was damaged",
+    /// A `session.state` that this release may not replace.
+    StateUntouchable => "a saved state cannot be kept up to date",
     /// Something that was noticed before.
     Problem => "a problem was noted",
     /// The database does not pass its own check.

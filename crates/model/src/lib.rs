@@ -27,6 +27,7 @@ pub mod resolve;
 pub mod role;
 pub mod session;
 pub mod size;
+pub mod state;
 pub mod time;
 pub mod workspace;
 

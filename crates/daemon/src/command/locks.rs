@@ -45,7 +45,9 @@ impl Supervisor {
             }
             LockRequest::Release { id, token } => {
                 let released = self.locks.apply(move |table, _| table.release(id, token));
-                vec![(released.await?.map_err(|why| not_held(id, why))?, 0)]
+                let released = released.await?.map_err(|why| not_held(id, why))?;
+                released.owner.pane.into_iter().for_each(|pane| self.note_change(pane));
+                vec![(released, 0)]
             }
             LockRequest::ReleaseOwner { pane, tag } => {
                 let pane = self.lock_pane(&pane).await?;
@@ -54,6 +56,7 @@ impl Supervisor {
                         held.owner.pane == Some(pane) && (tag.is_none() || held.tag == tag)
                     })
                 });
+                self.note_change(pane);
                 released.await?.into_iter().map(|held| (held, 0)).collect()
             }
             LockRequest::Check { path, token } => vec![self.check_lock(path, token).await?],
@@ -117,6 +120,7 @@ impl Supervisor {
         if pane.is_some_and(|pane| !self.pane_lives(pane)) {
             return Err(self.explain(Refused::OwnerGone, wait_ms).await.into());
         }
+        pane.into_iter().for_each(|pane| self.note_change(pane));
         Ok(granted.claim().into_iter().map(|held| (held, 0)).collect())
     }
 

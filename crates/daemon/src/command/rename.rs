@@ -33,6 +33,7 @@ impl Supervisor {
                         warn!(%error, "the new name is in the registry only");
                     }
                 }
+                self.note_step(row.id);
                 Ok(Response::Pane(Box::new(self.pane_answer(row.id).await?)))
             }
             Meant::Session(row) => {

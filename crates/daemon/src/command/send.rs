@@ -25,7 +25,10 @@ impl Supervisor {
         }
         let patience = Duration::from_millis(timeout_ms);
         match keeper::ask(&pane.dir, &KeeperRequest::Type(typing), patience).await {
-            Ok(_) => Ok(Response::Done),
+            Ok(_) => {
+                self.note_change(row.id);
+                Ok(Response::Done)
+            }
             Err(Silent::TimedOut(_)) => Err(ErrorBody::new(
                 ErrorCode::TimedOut,
                 format!("the program in pane {} does not read its input", row.name),

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use host::record;
+use host::state::{self as kept, Found};
 use host::{examine, process, repository, transcript};
 use model::agent::traces::StateFile;
 use model::agent::{Agent, Liveness};
 use model::health::agent::{self as state, Owner};
 use model::health::conversation::{self, Known, SessionFile, Speaker};
 use model::health::place::{self, Expected, Shape, Sighting};
-use model::health::{Subject, login, ownership, process as environment};
+use model::health::{Subject, login, ownership, process as environment, saved};
 use model::isolation::{AgentDir, Login, USER_HOME};
 use model::launch::{PANE_ID, SESSION_ID};
 use model::{ConversationId, LaunchRecord};
@@ -28,6 +29,7 @@ pub(crate) fn examine(patient: &Patient, ward: &Ward) -> (Report, Vec<(Subject, 
     report.checked.panes = 1;
     own_directories(patient, ward, &mut report);
     launch_record(patient, ward, &mut report);
+    saved_state(patient, &mut report);
     let Some(launch) = &patient.launch else { return (report, states) };
     let here = directories_apart(patient, launch, ward, &mut report);
     head(patient, launch, ward, &mut report);
@@ -77,6 +79,19 @@ fn launch_record(patient: &Patient, ward: &Ward, report: &mut Report) {
             report.add(place::of_pane(&patient.subject, &sighting, Expected::File, ward.us));
         }
     }
+}
+
+/// What was saved of the pane's state, and what of it had to be set aside.
+fn saved_state(patient: &Patient, report: &mut Report) {
+    let Patient { subject, session, dir, .. } = patient;
+    report.checked.places += 1;
+    report.add(match kept::look(dir, subject.id, *session) {
+        Found::Nothing | Found::Own(_) => None,
+        Found::Damaged(why) => Some(saved::damaged(subject, &why)),
+        Found::Untouchable(why) => Some(saved::untouchable(subject, &why)),
+    });
+    let aside = kept::aside(dir);
+    report.add(aside.iter().map(|path| saved::set_aside(subject, &path.to_string_lossy())));
 }
 
 /// The directories that keep a pane apart, where they have to be; those that are there are given.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use host::file::{FileError, Survive};
 use host::process;
 use host::record;
+use host::state::{self, Found};
 use host::store::{SetAside, StoreError};
 use model::SessionId;
 use protocol::pane::KeeperRecord;
@@ -191,12 +192,16 @@ impl Supervisor {
         if let Some(launch) = found.launch {
             launch.ports.into_iter().for_each(|block| self.ports.hold(pane.id, block));
             pane.set_launch(launch);
+        } else if let Found::Own(saved) = state::look(&pane.dir, pane.id, pane.session) {
+            // Its record is lost, and its ports are still its own.
+            saved.ports.into_iter().for_each(|block| self.ports.hold(pane.id, block));
         }
         if let Some(problem) = found.problem {
             pane.set_problem(problem);
         }
         self.add(Arc::clone(&pane));
         self.claim_found(&pane);
+        self.note_step(pane.id);
         match (life, keeper) {
             (Life::Live(keeper), _) => {
                 self.watch(&pane, keeper);
