@@ -3,6 +3,7 @@
 mod attach;
 mod echo;
 mod flow;
+mod locks;
 mod panes;
 mod runaway;
 
@@ -23,7 +24,7 @@ use crate::report::Report;
 pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 15] = [
+pub(crate) const ALL: [(&str, Measure); 16] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -39,6 +40,7 @@ pub(crate) const ALL: [(&str, Measure); 15] = [
     ("isolation", panes::isolation),
     ("memory", panes::memory),
     ("idle", panes::idle),
+    ("locks", locks::locks),
 ];
 
 /// What all measures share.
