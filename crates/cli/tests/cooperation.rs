@@ -1,0 +1,475 @@
+//! Agents that cooperate without being asked to, and a record of those who do not (R21).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod real;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use real::{LONG, User};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testkit::stub::{Answer, Seen, ToolResult};
+use testkit::wait::wait_for;
+use testkit::{Agent, Home, process, put, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// How long something may take that takes no time on an idle machine.
+const SOON: Duration = Duration::from_secs(90);
+
+/// What is said of an edit that is refused.
+const REFUSED: &str = "is being edited by";
+
+/// A directory that panes share, and a file in it.
+fn shared(home: &Home) -> (PathBuf, PathBuf) {
+    let dir = home.dir().join("shared");
+    fs::create_dir(&dir).unwrap();
+    let file = dir.join("notes.txt");
+    put(&file, "one\n");
+    (dir, file)
+}
+
+/// Starts a shell that works in `dir` itself; its id.
+fn shell(home: &Home, dir: &Path, name: &str) -> String {
+    let words = ["new", "-d", "--json", "-n", name, "--workspace", "shared", "--", "/bin/sh"];
+    home.ccmux(&words).dir(dir).json()["pane"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Runs the hook of a pane's agent; its exit code, and what it says to the agent.
+fn hook(home: &Home, event: &str, pane: &str, file: &Path, more: &[&str]) -> (i32, String) {
+    let told = json!({"cwd": "/", "tool_input": {"file_path": file}}).to_string();
+    let words = [&["hook", event, "--pane", pane], more].concat();
+    let said = home.ccmux(&words).stdin(told).run();
+    assert_eq!(said.stdout, "", "agents read this as commands");
+    (said.status.code().unwrap(), said.stderr)
+}
+
+/// The conflicts on record.
+fn conflicts(home: &Home) -> Vec<Value> {
+    let events = home.ccmux(&["events", "--json"]).ok();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["event"] == "conflict").collect()
+}
+
+fn locked(home: &Home) -> Vec<Value> {
+    home.ccmux(&["lock", "ls", "--json"]).json()["locks"].as_array().unwrap().clone()
+}
+
+#[test]
+fn an_edit_holds_its_file_until_the_turn_or_the_pane_ends() {
+    let home = Home::new(CCMUX);
+    let (dir, file) = shared(&home);
+    let (dev1, dev2) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "dev2"));
+
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]), (0, String::new()));
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0, "again is no conflict");
+    assert_eq!(hook(&home, "post-edit", &dev1, &file, &[]).0, 0);
+    let (code, said) = hook(&home, "pre-edit", &dev2, &file, &[]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains(&format!("{} {REFUSED} pane dev1", file.display())), "{said}");
+    assert!(said.contains("try again later") && said.contains("ccmux lock ls"), "{said}");
+    assert_eq!(hook(&home, "pre-edit", &dev2, &dir.join("other"), &[]).0, 0);
+
+    let told = conflicts(&home);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["name"], &told[0]["held_by"]), (&json!("dev2"), &json!("pane dev1")));
+    assert_eq!((&told[0]["outcome"], &told[0]["holder"]), (&json!("refused"), &json!(dev1)));
+    let events = home.ccmux(&["events"]).ok();
+    assert!(events.contains("pane dev2 was refused"), "{events}");
+
+    assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
+    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 0, "the turn is over");
+    home.ccmux(&["stop", "dev2"]).ok();
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &["--wait", "60"]).0, 0, "the pane is gone");
+    assert_eq!(hook(&home, "session-end", &dev1, &file, &[]).0, 0);
+    assert_eq!(locked(&home), [] as [Value; 0]);
+}
+
+/// A daemon that does not answer is one that is away, and what that means is the user's choice.
+#[test]
+fn a_hook_without_a_daemon_does_what_its_user_wants() {
+    let home = Home::new(CCMUX);
+    let (dir, file) = shared(&home);
+    let pane = shell(&home, &dir, "dev1");
+    let daemon = home.daemon();
+    let check = |why: &str| {
+        let (code, said) = hook(&home, "pre-edit", &pane, &file, &[]);
+        assert!(code == 0 && said.contains(why) && said.contains("goes ahead"), "{code} {said}");
+        let (code, said) = hook(&home, "pre-edit", &pane, &file, &["--when-away", "deny"]);
+        assert!(code == 2 && said.contains(why) && said.contains("was refused"), "{code} {said}");
+        assert_eq!(hook(&home, "turn-end", &pane, &file, &["--when-away", "deny"]).0, 0);
+    };
+
+    process::signal(&daemon, Signal::STOP);
+    check("does not answer");
+    process::signal(&daemon, Signal::CONT);
+    home.kill_daemon();
+    check("is away");
+
+    assert_eq!(home.ccmux(&["daemon", "status"]).run().status.code(), Some(6), "none was started");
+}
+
+#[test]
+fn whatever_an_agent_says_to_a_hook_nothing_breaks() {
+    let home = Home::new(CCMUX);
+    let (dir, _) = shared(&home);
+    let pane = shell(&home, &dir, "dev1");
+    let said = |bytes: Vec<u8>| {
+        let words = ["hook", "pre-edit", "--pane", &pane];
+        let ended = home.ccmux(&words).stdin(bytes).run();
+        (ended.status.code().unwrap(), ended.stderr)
+    };
+    let garbage = [
+        Vec::new(),
+        b"\xff\xfe\x00".to_vec(),
+        vec![b'['; 1 << 20],
+        br#"{"tool_input":{"file_path":["x"]}}"#.to_vec(),
+        br#"{"tool_input":{"file_path":"relative"}}"#.to_vec(),
+        json!({"tool_input": {"file_path": "/a\u{0}b"}}).to_string().into(),
+        json!({"tool_input": {"file_path": format!("/{}", "x/".repeat(10_000))}})
+            .to_string()
+            .into(),
+    ];
+    for bytes in garbage {
+        let beginning = String::from_utf8_lossy(&bytes).chars().take(40).collect::<String>();
+        let (code, said) = said(bytes);
+        assert!(code == 0 && said.contains("goes ahead"), "{beginning:?}: {code} {said}");
+    }
+    let unknown = home.ccmux(&["hook", "pre-edit", "--pane", "nobody"]).fails_with(2);
+    assert!(unknown.contains("nobody"), "{unknown}");
+    home.ccmux(&["hook", "fly"]).fails_with(2);
+    assert_eq!(locked(&home), [] as [Value; 0]);
+}
+
+#[test]
+fn a_change_of_a_held_file_by_another_pane_is_on_record() {
+    let home = Home::new(CCMUX);
+    let (dir, file) = shared(&home);
+    let (dev1, _) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "ops"));
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0);
+    // The edit itself is the holder's, and what changes nothing is no change.
+    put(&file, "two\n");
+    assert_eq!(hook(&home, "post-edit", &dev1, &file, &[]).0, 0);
+    put(&file, "two\n");
+
+    // It keeps the file open, so that it can be seen who it was.
+    let line = format!("exec 3>>{}; echo by ops >&3", file.display());
+    home.ccmux(&["send", "ops", &line, "--enter"]).ok();
+
+    let changed = || conflicts(&home).into_iter().find(|event| event["outcome"] == "changed");
+    let told = wait_for("the change is on record", SOON, changed);
+    assert_eq!((&told["name"], &told["held_by"]), (&json!("ops"), &json!("pane dev1")), "{told}");
+    assert_eq!((&told["path"], &told["evidence"]), (&json!(file), &json!("open_file")), "{told}");
+    let all = conflicts(&home);
+    assert!(all.iter().all(|event| event["name"] == "ops"), "nobody else is blamed: {all:?}");
+    assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
+}
+
+#[test]
+fn agents_are_given_hooks_unless_the_user_wants_none() {
+    let mut home = Home::new(CCMUX);
+    let bin = home.dir().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(home.fake_agent(), bin.join("claude")).unwrap();
+    home.set_env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let (dir, _) = shared(&home);
+    let start = |name: &str| {
+        let words =
+            ["new", "-d", "--json", "-n", name, "--workspace", "shared", "--", "claude", "--stay"];
+        home.ccmux(&words).dir(&dir).json()["pane"].clone()
+    };
+
+    let hooked = start("hooked");
+    put(&home.state_root().join("config/ccmux.toml"), "[locks]\nhooks = false\n");
+    let plain = start("plain");
+
+    let words = |pane: &Value, field: &str| pane[field].as_array().unwrap().clone();
+    assert_eq!(words(&hooked, "asked"), ["claude", "--stay"]);
+    let settings = words(&hooked, "command")[2].as_str().unwrap().to_owned();
+    assert_eq!(words(&hooked, "command")[1], "--settings");
+    assert!(settings.starts_with(hooked["dir"].as_str().unwrap()), "{settings}");
+    let settings: Value = serde_json::from_slice(&fs::read(settings).unwrap()).unwrap();
+    assert!(settings["hooks"]["PreToolUse"][0].to_string().contains("hook pre-edit"), "{settings}");
+    assert!(!words(&plain, "command").contains(&json!("--settings")), "{plain}");
+    let listed = home.ccmux(&["ls"]).ok();
+    assert!(!listed.contains("--settings"), "people see what they asked for: {listed}");
+}
+
+/// What a model does with its file: read it, then replace what is in it.
+fn replaces(file: &Path, by: &'static str) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+    let file = file.to_owned();
+    move |seen: &Seen| {
+        let results = seen.tool_results();
+        let write = Answer::tool("Write", json!({"file_path": file, "content": by}));
+        match results.as_slice() {
+            [] => Answer::tool("Read", json!({"file_path": file})),
+            [_] => write,
+            [.., last] if last.text.contains(REFUSED) => write,
+            [..] => Answer::text("all done"),
+        }
+    }
+}
+
+/// Two real claudes and one file (R21): the second is told who holds it, and has it afterwards.
+#[test]
+fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
+    let user = User::new(Agent::Claude);
+    let (file, marks) = (user.project.join("notes.txt"), user.home.dir().join("marks"));
+    put(&file, "nothing\n");
+    fs::create_dir(&marks).unwrap();
+    // What the user has of his own, in his settings and on the command line.
+    let touch = |event: &str, mark: &str| {
+        let command = format!("touch '{}'", marks.join(mark).display());
+        json!({"hooks": {event: [{"hooks": [{"type": "command", "command": command}]}]}})
+    };
+    let own = user.home_dir().join(".claude");
+    fs::create_dir_all(&own).unwrap();
+    put(&own.join("settings.json"), &touch("PreToolUse", "from-settings").to_string());
+    let given = touch("Stop", "from-arguments").to_string();
+    let with_result = |word: &'static str, count: usize| {
+        move |seen: &Seen| {
+            let is_it = seen.user_texts().iter().any(|text| text.contains(word));
+            is_it && seen.is_turn() && seen.tool_results().len() == count
+        }
+    };
+    user.stub.play("task-one", replaces(&file, "one\n"));
+    user.stub.play("task-two", replaces(&file, "two\n"));
+    let first_goes_on = user.stub.hold_when(with_result("task-one", 2));
+    let second_goes_on = user.stub.hold_when(with_result("task-two", 2));
+    let start = |name: &str, args: &[&str]| {
+        let args = [args, &["--permission-mode", "acceptEdits"]].concat();
+        user.new_pane(name, &["--workspace", "shared"], &args)
+    };
+    let seen = |word: &'static str, count: usize| {
+        let wanted = with_result(word, count);
+        wait_for(&format!("{count} results of {word}"), LONG, || {
+            user.stub.turns().into_iter().find(&wanted)
+        })
+    };
+
+    start("dev1", &["-p", "task-one", "--settings", &given]);
+    seen("task-one", 2);
+    start("dev2", &["-p", "task-two"]);
+    let refused = seen("task-two", 2).tool_results().pop().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    drop(first_goes_on);
+    let first = user.wait_exit("dev1");
+    drop(second_goes_on);
+    let second = user.wait_exit("dev2");
+
+    assert!(refused.is_error && refused.text.contains("pane dev1"), "{refused:?}");
+    assert!(refused.text.contains(file.to_str().unwrap()), "{refused:?}");
+    assert_eq!(text, "one\n", "the first one's edit, and no other");
+    assert_eq!((first, second), (0, 0));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "two\n");
+    for mark in ["from-settings", "from-arguments"] {
+        assert!(marks.join(mark).exists(), "the user's own hook was run: {mark}");
+    }
+    let told = conflicts(&user.home);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["name"], &told[0]["held_by"]), (&json!("dev2"), &json!("pane dev1")));
+    assert_eq!(locked(&user.home), [] as [Value; 0]);
+}
+
+/// The team of seven.
+const TEAM: [&str; 7] = ["dev1", "dev2", "dev3", "qa1", "qa2", "ux", "pm"];
+
+/// How many files they all edit.
+const FILES: usize = 3;
+
+/// How many edits each of them makes.
+#[expect(clippy::disallowed_methods, reason = "how long a soak takes is said from outside")]
+fn edits() -> usize {
+    std::env::var("CCMUX_SOAK_EDITS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+}
+
+/// What became of the edits of one of them.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    landed: Vec<(usize, String)>,
+    refused: Vec<String>,
+    strange: Vec<String>,
+    done: bool,
+}
+
+type Tallies = Arc<Mutex<BTreeMap<&'static str, Tally>>>;
+
+/// Plays a model that adds a line to one file after the other, reads again what others changed, and
+/// leaves alone what it is refused. `dir` is known only once its pane is there.
+fn adds_lines(
+    name: &'static str,
+    edits: usize,
+    dir: Arc<Mutex<Option<PathBuf>>>,
+    tallies: Tallies,
+) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+    let mut edit = 0;
+    let mut has_read = false;
+    let mut seen_results = 0;
+    move |seen: &Seen| {
+        let dir = dir.lock().unwrap().clone().expect("its pane is there");
+        let mut tallies = tallies.lock().unwrap();
+        let tally = tallies.entry(name).or_default();
+        let results = seen.tool_results();
+        let at = |edit: usize| (edit + name.len() + usize::from(name.as_bytes()[0])) % FILES;
+        let line = |edit: usize| format!("{name}-{edit}");
+        if results.len() > seen_results {
+            seen_results = results.len();
+            let ToolResult { text, is_error } = results.last().cloned().unwrap();
+            if !has_read {
+                has_read = !is_error;
+                if is_error {
+                    tally.strange.push(text);
+                }
+            } else if text.contains(REFUSED) {
+                tally.refused.push(text);
+                (edit, has_read) = (edit + 1, false);
+            } else if !is_error {
+                tally.landed.push((at(edit), line(edit)));
+                (edit, has_read) = (edit + 1, false);
+            } else if text.contains("since read") || text.contains("not been read") {
+                has_read = false;
+            } else {
+                tally.strange.push(text);
+                (edit, has_read) = (edit + 1, false);
+            }
+        }
+        if edit == edits {
+            tally.done = true;
+            return Answer::text("all done");
+        }
+        let file = dir.join(format!("f{}.txt", at(edit)));
+        if !has_read {
+            return Answer::tool("Read", json!({"file_path": file}));
+        }
+        let new = format!("top\n{}", line(edit));
+        Answer::tool("Edit", json!({"file_path": file, "old_string": "top", "new_string": new}))
+    }
+}
+
+/// Lets the team edit; what became of it, and where each of them worked.
+fn let_them_edit(
+    user: &User,
+    options: &[&str],
+) -> (BTreeMap<&'static str, Tally>, BTreeMap<&'static str, PathBuf>) {
+    let edits = edits();
+    let patience = LONG + Duration::from_secs(2) * u32::try_from(edits * TEAM.len()).unwrap();
+    let tallies = Tallies::default();
+    let mut dirs = BTreeMap::new();
+    for name in TEAM {
+        let dir = Arc::new(Mutex::new(None));
+        let word = format!("task-of-{name}.");
+        user.stub.play(&word, adds_lines(name, edits, Arc::clone(&dir), Arc::clone(&tallies)));
+        let wanted = word.clone();
+        let not_yet = user
+            .stub
+            .hold_when(move |seen| seen.user_texts().iter().any(|text| text.contains(&wanted)));
+        let args = ["-p", &word, "--permission-mode", "acceptEdits"];
+        let pane = user.new_pane(name, options, &args);
+        let workspace = real::path(&pane, "workspace");
+        *dir.lock().unwrap() = Some(workspace.clone());
+        dirs.insert(name, workspace);
+        drop(not_yet);
+    }
+    for name in TEAM {
+        let wait = ["wait", name, "--for", "exit", "--timeout", &patience.as_secs().to_string()];
+        let ended = user.home.ccmux(&wait).patience(patience * 2).run();
+        let ended = ended.status.success() && user.show(name)["ending"]["code"] == 0;
+        let screen = || user.home.ccmux(&["read", name, "--lines", "40"]).run().stdout;
+        assert!(ended, "{name} did not get to the end of its task:\n{}", screen());
+    }
+    let tallies = tallies.lock().unwrap().clone();
+    for name in TEAM {
+        let tally = &tallies[name];
+        assert!(tally.done && tally.strange.is_empty(), "{name}: {tally:#?}");
+        assert_eq!(tally.landed.len() + tally.refused.len(), edits, "{name}: {tally:#?}");
+    }
+    (tallies, dirs)
+}
+
+/// The lines of the three files in a directory.
+fn lines_in(dir: &Path) -> Vec<(usize, String)> {
+    let of = |at: usize| {
+        let text = fs::read_to_string(dir.join(format!("f{at}.txt"))).unwrap();
+        text.lines().skip(1).map(|line| (at, line.to_owned())).collect::<Vec<_>>()
+    };
+    let mut lines: Vec<_> = (0..FILES).flat_map(of).collect();
+    lines.sort();
+    lines
+}
+
+fn sorted<T: Ord>(list: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut list: Vec<T> = list.into_iter().collect();
+    list.sort();
+    list
+}
+
+/// Seven real claudes in one directory: every edit lands or is refused with the holder's name, no
+/// write is lost, and every refusal is on record.
+#[test]
+fn heavy_seven_claudes_in_one_directory() {
+    let user = User::new(Agent::Claude);
+    for at in 0..FILES {
+        put(&user.project.join(format!("f{at}.txt")), "top\n");
+    }
+
+    let (tallies, dirs) = let_them_edit(&user, &["--workspace", "shared"]);
+
+    assert!(dirs.values().all(|dir| *dir == user.project), "{dirs:?}");
+    let landed = sorted(tallies.values().flat_map(|tally| tally.landed.clone()));
+    assert_eq!(lines_in(&user.project), landed, "every edit that landed is there, once");
+    let told = conflicts(&user.home);
+    let refused = |name: &str| told.iter().filter(|event| event["name"] == name).count();
+    for (name, tally) in &tallies {
+        assert_eq!(refused(name), tally.refused.len(), "{name}: {tally:?} {told:?}");
+        let names_another = |text: &String| {
+            TEAM.iter().any(|other| other != name && text.contains(&format!("pane {other}")))
+        };
+        assert!(tally.refused.iter().all(names_another), "{name}: {tally:?}");
+    }
+    let changed: Vec<_> = told.iter().filter(|event| event["outcome"] == "changed").collect();
+    assert!(changed.is_empty(), "nobody went around the locks: {changed:?}");
+    assert_eq!(locked(&user.home), [] as [Value; 0]);
+}
+
+/// Seven real claudes in worktrees of one repository: every edit lands in its own, and the branches
+/// are intact.
+#[test]
+fn heavy_seven_claudes_in_worktrees() {
+    let user = User::new(Agent::Claude);
+    let git = |dir: &Path, args: &[&str]| {
+        let own = ["-c", "user.name=Test", "-c", "user.email=test@localhost"];
+        user.home.program("git", &[&own, args].concat()).dir(dir).ok()
+    };
+    git(&user.project, &["init", "-q", "-b", "main"]);
+    for at in 0..FILES {
+        put(&user.project.join(format!("f{at}.txt")), "top\n");
+    }
+    git(&user.project, &["add", "-A"]);
+    git(&user.project, &["commit", "-q", "-m", "files"]);
+
+    let (tallies, dirs) = let_them_edit(&user, &["--workspace", "worktree", "--session", "team"]);
+
+    assert_eq!(lines_in(&user.project), [], "nobody touched the user's own tree");
+    for (name, dir) in &dirs {
+        let tally = &tallies[name];
+        assert_eq!(tally.refused, [] as [String; 0], "{name}");
+        assert_eq!(lines_in(dir), sorted(tally.landed.clone()), "{name}");
+        git(dir, &["commit", "-q", "-a", "-m", "work"]);
+    }
+    git(&user.project, &["fsck", "--strict"]);
+    let branches = git(&user.project, &["branch", "--format=%(refname:short)"]);
+    for name in TEAM {
+        let branch = format!("ccmux/team/{name}");
+        assert!(branches.lines().any(|line| line == branch), "{branch}: {branches}");
+        let ahead = git(&user.project, &["rev-list", "--count", &format!("main..{branch}")]);
+        assert_eq!(ahead.trim(), "1", "{branch}");
+    }
+    assert_eq!(conflicts(&user.home), [] as [Value; 0]);
+    wait_until("nothing is locked", SOON, || locked(&user.home).is_empty());
+}
