@@ -23,6 +23,9 @@ use crate::supervisor::{Supervisor, run_blocking};
 /// How many files are watched at most. Who edits more in a turn is not editing by hand.
 const MOST_FILES: usize = 4096;
 
+/// How often it is looked who is at a file that is changed all the time.
+const MOST_LOOKS: u8 = 8;
+
 /// How long a change may take to be complete, and how often one file is looked at.
 const SETTLES: Duration = Duration::from_millis(150);
 
@@ -39,8 +42,13 @@ type Notices = mpsc::UnboundedReceiver<Noticed>;
 
 /// A file was changed.
 #[derive(Debug)]
-struct Noticed {
+struct Noticed(PathBuf);
+
+/// A change that the holder did not make.
+#[derive(Debug)]
+struct Trespass {
     path: PathBuf,
+    holder: PaneId,
     writer: Option<PaneId>,
 }
 
@@ -58,8 +66,18 @@ struct Watched {
     holder: PaneId,
     content: Content,
     editing: bool,
+    /// Its hooks tell of each of its edits.
+    tells: bool,
     /// A change of it is being looked at.
-    noticed: bool,
+    noticed: Option<Glance>,
+}
+
+/// What was seen of a change before it is judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Glance {
+    /// How often it was looked who is at the file.
+    looks: u8,
+    writer: Option<PaneId>,
 }
 
 impl Default for Watchman {
@@ -73,6 +91,24 @@ impl Default for Watchman {
 impl Watchman {
     /// A pane is about to edit a file, which it holds.
     pub(crate) async fn editing(&self, pane: PaneId, path: &str) {
+        self.add(pane, path, true).await;
+    }
+
+    /// Watches over what panes hold that did not get it by their hooks, and over nothing else of
+    /// that kind.
+    pub(crate) async fn hold(&self, held: &[(PaneId, String)]) {
+        let known = |holder: PaneId, path: &Path| {
+            held.iter().any(|(pane, held)| *pane == holder && Path::new(held) == path)
+        };
+        self.drop_files(|path, watched| !watched.tells && !known(watched.holder, path));
+        for (pane, path) in held {
+            if !lock(&self.book).files.contains_key(Path::new(path)) {
+                self.add(*pane, path, false).await;
+            }
+        }
+    }
+
+    async fn add(&self, pane: PaneId, path: &str, tells: bool) {
         let (path, content) = look(path).await;
         let dir = path.parent().map(Path::to_owned);
         let is_new = {
@@ -80,7 +116,7 @@ impl Watchman {
             if book.files.len() >= MOST_FILES && !book.files.contains_key(&path) {
                 return;
             }
-            let watched = Watched { holder: pane, content, editing: true, noticed: false };
+            let watched = Watched { holder: pane, content, editing: tells, tells, noticed: None };
             book.files.insert(path, watched).is_none()
         };
         if let Some(dir) = dir.filter(|_| is_new) {
@@ -108,10 +144,14 @@ impl Watchman {
 
     /// A pane no longer holds anything.
     pub(crate) fn leave(&self, pane: PaneId) {
+        self.drop_files(|_, watched| watched.holder == pane);
+    }
+
+    fn drop_files(&self, mut is_over: impl FnMut(&Path, &Watched) -> bool) {
         let gone: Vec<PathBuf> = {
             let mut book = lock(&self.book);
             book.files
-                .extract_if(|_, watched| watched.holder == pane)
+                .extract_if(|path, watched| is_over(path, watched))
                 .map(|(path, _)| path)
                 .collect()
         };
@@ -176,37 +216,53 @@ impl Watchman {
                 return;
             }
             for path in event.paths {
-                let is_first = lock(&book)
-                    .files
-                    .get_mut(&path)
-                    .is_some_and(|watched| !std::mem::replace(&mut watched.noticed, true));
+                if !may_look(&book, &path) {
+                    continue;
+                }
+                // At once: whoever writes may close it in the next moment.
+                let writer = writer::of(&path);
+                let mut book = lock(&book);
+                let Some(watched) = book.files.get_mut(&path) else { continue };
+                let is_first = watched.noticed.is_none();
+                let glance = watched.noticed.get_or_insert_default();
+                glance.looks += 1;
+                glance.writer = glance.writer.or(writer);
                 if is_first {
-                    // At once: whoever writes may close it in the next moment.
-                    let writer = writer::of(&path);
                     // The daemon is ending if nobody listens.
-                    let _unheard = wake.send(Noticed { path, writer });
+                    let _unheard = wake.send(Noticed(path));
                 }
             }
         });
         made.map_err(|error| warn!(%error, "changes of held files will not be noticed")).ok()
     }
 
-    /// What became of a file that was changed, if it is still held by somebody.
-    async fn judge(&self, noticed: &Noticed) -> Option<PaneId> {
-        let path = noticed.path.clone();
-        if let Some(watched) = lock(&self.book).files.get_mut(&path) {
-            watched.noticed = false;
-        }
-        let content = run_blocking(move || writer::content(&path)).await;
+    /// Whether a file that was changed was so by another one than its holder.
+    async fn judge(&self, Noticed(path): Noticed) -> Option<Trespass> {
+        let glance = lock(&self.book).files.get_mut(&path)?.noticed.take()?;
+        let looked_at = path.clone();
+        let (content, at_it) = run_blocking(move || {
+            let at_it = glance.writer.or_else(|| writer::of(&looked_at));
+            (writer::content(&looked_at), at_it)
+        })
+        .await;
         let mut book = lock(&self.book);
-        let watched = book.files.get_mut(&noticed.path)?;
+        let watched = book.files.get_mut(&path)?;
         if watched.content == content {
             return None;
         }
         watched.content = content;
-        let Watched { holder, editing, .. } = *watched;
-        let sighting = Sighting { holder, writer: noticed.writer, editing, tells: true };
-        sighting.is_conflict().then_some(holder)
+        let Watched { holder, editing, tells, .. } = *watched;
+        let sighting = Sighting { holder, writer: at_it, editing, tells };
+        sighting.is_conflict().then_some(Trespass { path, holder, writer: at_it })
+    }
+}
+
+/// Whether it is worth looking who is at a file: it is watched, and that is not known yet.
+fn may_look(book: &Mutex<Book>, path: &Path) -> bool {
+    match lock(book).files.get(path).map(|watched| watched.noticed) {
+        None => false,
+        Some(None) => true,
+        Some(Some(glance)) => glance.writer.is_none() && glance.looks < MOST_LOOKS,
     }
 }
 
@@ -227,15 +283,16 @@ impl Supervisor {
                 all.push(also);
             }
             for noticed in all {
-                if let Some(holder) = self.watchman.judge(&noticed).await {
-                    self.changed_without_lock(&noticed, holder).await;
+                if let Some(trespass) = self.watchman.judge(noticed).await {
+                    self.changed_without_lock(trespass).await;
                 }
             }
         }
     }
 
-    async fn changed_without_lock(self: &Arc<Self>, noticed: &Noticed, holder: PaneId) {
-        let name = match noticed.writer {
+    async fn changed_without_lock(self: &Arc<Self>, trespass: Trespass) {
+        let Trespass { path, holder, writer } = trespass;
+        let name = match writer {
             Some(writer) => self.name_of(writer).await,
             None => None,
         };
@@ -244,16 +301,16 @@ impl Supervisor {
             None => format!("pane {}", holder.short()),
         };
         let told = Happening::Conflict {
-            path: noticed.path.to_string_lossy().into_owned(),
-            pane: noticed.writer,
+            path: path.to_string_lossy().into_owned(),
+            pane: writer,
             name,
             holder: Some(holder),
             held_by,
             outcome: Outcome::Changed,
-            evidence: noticed.writer.map_or(Evidence::Nothing, |_| Evidence::OpenFile),
+            evidence: writer.map_or(Evidence::Nothing, |_| Evidence::OpenFile),
         };
         if self.tell_conflict(told).await.is_err() {
-            warn!(path = %noticed.path.display(), "a conflict is not on record");
+            warn!(path = %path.display(), "a conflict is not on record");
         }
     }
 }

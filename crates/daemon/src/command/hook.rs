@@ -18,10 +18,8 @@ use protocol::{ErrorBody, ErrorCode};
 use tracing::info;
 
 use super::Failure;
+use crate::conflicts::TURN;
 use crate::supervisor::Supervisor;
-
-/// What hooks take locks for: everything of a turn is given back at once.
-const TURN: &str = "turn";
 
 impl Supervisor {
     /// Whether an agent may go ahead.

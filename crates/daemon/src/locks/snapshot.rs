@@ -39,6 +39,7 @@ impl Supervisor {
             Ok(locks) => locks,
             Err(error) => return warn!(%error, "the file of locks is out of date"),
         };
+        self.watch_held(&locks).await;
         let file = json!({ "format": 1, "written": clock::now(), "locks": locks });
         let path = self.root.locks().join(NAME);
         run_blocking(move || {

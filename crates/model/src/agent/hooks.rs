@@ -127,7 +127,7 @@ impl Caller<'_> {
             line.push_str(" --together");
         }
         if !self.locks.wait.is_zero() {
-            line.push_str(&format!(" --wait {}", self.locks.wait.as_secs()));
+            line.extend([" --wait ", &self.locks.wait.as_secs().to_string()]);
         }
         if self.locks.when_away == WhenAway::Deny {
             // Whatever keeps the program from answering, its absence included, refuses.
