@@ -53,8 +53,8 @@ fn wait_state(home: &Home, pane: &str, state: &str) {
 /// What `limit` says of one resource.
 fn limit(home: &Home, pane: &str, resource: &str) -> Value {
     let view = home.ccmux(&["limit", pane, "--json"]).json();
-    let limits = view["limits"].as_array().unwrap().iter();
-    limits.filter(|limit| limit["resource"] == resource).next().unwrap().clone()
+    let mut limits = view["limits"].as_array().unwrap().iter();
+    limits.find(|limit| limit["resource"] == resource).unwrap().clone()
 }
 
 fn is_group(limit: &Value) -> bool {

@@ -11,7 +11,6 @@ use host::log::LogWriter;
 use host::{clock, hooks, record, socket};
 use model::limits::Policy;
 use model::{Ending, EndingReason, Size, Timestamp};
-use protocol::control::LiveView;
 use protocol::frame::{Frame, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use terminal::Terminal;
@@ -466,20 +465,6 @@ impl Pane {
             if self.clients.iter().any(Client::wants_socket) {
                 self.wait();
             }
-        }
-    }
-
-    fn status(&mut self) -> LiveView {
-        LiveView {
-            keeper_pid: std::process::id(),
-            size: self.terminal.size(),
-            title: self.terminal.title(),
-            log_start: self.log.start(),
-            log_end: self.log.end(),
-            clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Asking)).count(),
-            last_output: self.last_output,
-            limits: Some(self.warden.view()),
-            log_problem: self.log.problem().map(str::to_owned),
         }
     }
 

@@ -21,12 +21,10 @@ pub(crate) fn limits(limits: &PaneLimits, style: Style) -> String {
             exactness(view).into(),
         ]);
     }
-    let mut text = table.render(style.colour, style.width);
-    text.push_str(&format!("policy: {}\n", limits.view.policy));
-    if let Some(why) = &limits.view.frozen {
-        text.push_str(&format!("frozen: {}\n", printable(&frozen(why, style))));
-    }
-    text
+    let table = table.render(style.colour, style.width);
+    let still = limits.view.frozen.as_ref();
+    let still = still.map(|why| format!("frozen: {}\n", printable(&frozen(why, style))));
+    format!("{table}policy: {}\n{}", limits.view.policy, still.unwrap_or_default())
 }
 
 /// Why processes stand still, and what to do.

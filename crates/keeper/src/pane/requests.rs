@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use model::Size;
+use protocol::control::LiveView;
 use protocol::error::{ErrorBody, ErrorCode};
 use protocol::frame::{Frame, Kind};
 use protocol::pane::{
@@ -94,6 +95,20 @@ impl Pane {
             Request::Thaw => self.thaw(now),
         };
         self.clients[at].send(&Frame::json(Kind::Reply, &reply));
+    }
+
+    fn status(&mut self) -> LiveView {
+        LiveView {
+            keeper_pid: std::process::id(),
+            size: self.terminal.size(),
+            title: self.terminal.title(),
+            log_start: self.log.start(),
+            log_end: self.log.end(),
+            clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Asking)).count(),
+            last_output: self.last_output,
+            limits: Some(self.warden.view()),
+            log_problem: self.log.problem().map(str::to_owned),
+        }
     }
 
     fn screen(&mut self) -> ScreenView {

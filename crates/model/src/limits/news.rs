@@ -6,7 +6,7 @@ use super::{Policy, Resource};
 use crate::time::Timestamp;
 
 /// Something happened to a limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "news", rename_all = "snake_case")]
 pub enum LimitNews {
     /// Little is left.
