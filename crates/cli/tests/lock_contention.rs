@@ -20,9 +20,12 @@ use protocol::locks::{Acquire, LockRequest, LockView};
 use protocol::{ErrorBody, ErrorCode};
 use rustix::process::Signal;
 use testkit::soak::how_often;
-use testkit::{DEADLINE, Dice, Home, process, wait_until};
+use testkit::{Dice, Home, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Who fights; so many of them are panes.
 const OWNERS: usize = 50;
@@ -255,7 +258,7 @@ impl<'a> Fighter<'a> {
             }
             let _alone = self.arena.starting.lock().unwrap_or_else(PoisonError::into_inner);
             // It may have been started while we waited for our turn, and killed again since.
-            let _running = self.arena.home.ccmux(&["daemon", "start"]).run();
+            let _running = self.arena.home.ccmux(&["daemon", "start"]).patience(PATIENCE).run();
         }
     }
 
@@ -369,7 +372,7 @@ fn heavy_contended_locks_keep_every_promise() {
                 arena.done.load(Ordering::Relaxed) >= enough
             });
             let _alone = arena.starting.lock().unwrap_or_else(PoisonError::into_inner);
-            process::kill_and_wait(&home.start_daemon(), DEADLINE);
+            process::kill_and_wait(&home.start_daemon(), PATIENCE);
         }
     });
 
@@ -377,7 +380,7 @@ fn heavy_contended_locks_keep_every_promise() {
         let listed = home.ccmux(&["lock", "ls", "--json"]).json();
         listed["locks"].as_array().is_some_and(Vec::is_empty)
     };
-    wait_until("nothing is locked", DEADLINE, nothing_left);
+    wait_until("nothing is locked", PATIENCE, nothing_left);
     home.kill_daemon();
     assert!(nothing_left(), "the next daemon found something");
     let grants = arena.grants.into_inner().unwrap_or_else(PoisonError::into_inner);

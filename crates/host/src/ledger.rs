@@ -99,7 +99,8 @@ impl Ledger {
             ledger.db.query_row(META, ["tokens"], |row| row.get(0)).optional()?;
         let last = last.and_then(|text| text.parse().ok()).unwrap_or(0);
         let last = held.iter().map(|held| held.token.0).fold(last.max(after), u64::max);
-        ledger.reserve(last)?;
+        // The next block is taken with the first lock: a start should not have to wait for it.
+        ledger.block_end = last;
         Ok(OpenedLedger { ledger, held, last_token: Token(last), set_aside: None })
     }
 

@@ -42,7 +42,8 @@ fn acquire(context: &Context, args: &AcquireArgs) -> Result<(), Failure> {
     // Whoever has a lock gets it again, so asking the next daemon changes nothing but the time that
     // is left.
     let request = || {
-        let left = deadline.map(|at| millis(at.saturating_duration_since(Instant::now())));
+        // Never nothing: whoever wants to wait is told that it took too long.
+        let left = deadline.map(|at| millis(at.saturating_duration_since(Instant::now())).max(1));
         Request::Lock(LockRequest::Acquire(Acquire {
             paths: paths.clone(),
             mode: args.mode,
