@@ -48,7 +48,8 @@ bench-quick: build
 soak: ## The long suites: a thousand daemons killed, and five hundred while directories change
 	scripts/install-test-tools
 	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 CCMUX_SOAK_LOCKS=100000 \
-		scripts/run-tests --no-capture -E 'binary(survival) or binary(interruptions) or binary(lock_contention)'
+		CCMUX_SOAK_PANES=120 scripts/run-tests --no-capture \
+		-E 'binary(survival) or binary(interruptions) or binary(lock_contention) or binary(workspaces)'
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

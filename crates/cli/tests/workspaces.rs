@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use model::Size;
 use serde_json::Value;
 use testkit::soak::how_often;
 use testkit::{FullDisk, Home, Invocation, put, wait_until};
@@ -90,9 +91,9 @@ impl Project {
         let refused: Value = serde_json::from_str(&refused).unwrap();
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains(named), "{message}");
-        let hint = refused["error"]["hint"].as_str().unwrap();
-        let (_, token) = hint.split_once("--discard ").unwrap();
-        token.trim_end_matches('`').to_owned()
+        let token = refused["error"]["details"]["panes"][0]["discard"].as_str().unwrap();
+        assert!(refused["error"]["hint"].as_str().unwrap().contains(token), "{refused}");
+        token.to_owned()
     }
 }
 
@@ -196,6 +197,25 @@ fn a_pane_gets_no_copy_of_a_home_and_the_error_names_the_choices() {
 
     let listed = project.ccmux(&["ls", "--json"]).json();
     assert_eq!(testkit::home::pane_ids(&listed).len(), 0, "{listed}");
+}
+
+/// Design: who types nothing but `ccmux` is not asked what to choose.
+#[test]
+fn bare_ccmux_in_a_home_shares_it_and_says_so() {
+    let home = Home::new(CCMUX);
+    let own = home.dir().join("home");
+    let none: [&str; 0] = [];
+
+    let screen = home.ccmux(&none).dir(&own).screen(Size::DEFAULT).patience(LONG);
+
+    wait_until("a pane is there", LONG, || {
+        let listed = home.ccmux(&["ls", "--json"]).json();
+        let pane = &listed["sessions"][0]["panes"][0];
+        pane["workspace_kind"] == "shared" && pane["cwd"] == own.to_str().unwrap()
+    });
+    screen.wait_until("it was said", |view| {
+        String::from_utf8_lossy(view.raw()).contains("works in it directly")
+    });
 }
 
 /// R16: files that the user lists are carried over, and nothing that lies outside.
@@ -453,6 +473,36 @@ fn a_daemon_that_is_killed_leaves_no_half_of_a_tree() {
         assert_eq!(locks, "", "{point}");
         assert!(!project.repo.join(".git/index.lock").exists(), "{point}");
     }
+}
+
+/// R16: a git that outlives its daemon is waited for, and what it made is taken back.
+#[test]
+fn a_git_that_outlives_its_daemon_leaves_nothing_either() {
+    let mut home = Home::new(CCMUX);
+    let (bin, marks) = (home.dir().join("bin"), home.dir().join("marks"));
+    fs::create_dir(&marks).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *' worktree add '*)\n: > {0}/waits\n\
+         while [ ! -e {0}/go ]; do sleep 0.02; done;; esac\nPATH=${{PATH#*:}} exec git \"$@\"\n",
+        marks.display()
+    );
+    put(&bin.join("git"), &script);
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let search = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    home.set_env("PATH", search);
+    let project = Project::of(home);
+    project.home.start_daemon();
+
+    let asked = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]);
+    let asker = thread::spawn(move || asked.run());
+    wait_until("git is at it", LONG, || marks.join("waits").exists());
+    project.home.kill_daemon();
+    put(&marks.join("go"), "");
+    asker.join().unwrap();
+    project.home.start_daemon();
+
+    project.ccmux(&["show", "dev"]).fails_with(3);
+    project.is_untouched();
 }
 
 /// A tree for which there is no room is taken back whole.

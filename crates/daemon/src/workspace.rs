@@ -16,7 +16,7 @@ use model::isolation::USER_HOME;
 use model::limits::Limits;
 use model::workspace::{InRepository, Place, Refused, Site, choose};
 use model::{LaunchRecord, LaunchRequest, Name, SessionMode, Workspace, WorkspaceKind};
-use protocol::workspace::PaneUsage;
+use protocol::workspace::{PaneUsage, PaneWork, UnsavedWork};
 use protocol::{ErrorBody, ErrorCode};
 use tracing::{info, warn};
 
@@ -248,11 +248,17 @@ impl Supervisor {
 pub(crate) fn stays(name: &Name, pane: &Pane, work: &Work) -> ErrorBody {
     let message = format!("pane {name} has ended and stays, because it has work:{}", listed(work));
     let at = pane.launch().map(|launch| launch.cwd.clone()).unwrap_or_default();
-    ErrorBody::new(ErrorCode::Conflict, message).hint(format!(
+    let hint = format!(
         "save it from `{at}`, or lose exactly this with `ccmux close {} --discard {}`",
         pane.id.short(),
         work.token()
-    ))
+    );
+    let details = UnsavedWork { panes: vec![told(name, work)] };
+    ErrorBody::new(ErrorCode::Conflict, message).hint(hint).details(&details)
+}
+
+fn told(name: &Name, work: &Work) -> PaneWork {
+    PaneWork { name: name.clone(), work: work.lines.clone(), discard: work.token() }
 }
 
 /// Why a session stays though it was to be purged.
@@ -262,9 +268,11 @@ pub(crate) fn session_stays(session: &Name, panes: &[(Name, Work)]) -> ErrorBody
     let message = format!("the session {session} has ended and stays, because it has work:{lines}");
     let words: String =
         panes.iter().map(|(_, work)| format!(" --discard {}", work.token())).collect();
-    ErrorBody::new(ErrorCode::Conflict, message).hint(format!(
+    let hint = format!(
         "save it from the workspaces, or lose exactly this with `ccmux purge {session} --yes{words}`"
-    ))
+    );
+    let panes = panes.iter().map(|(name, work)| told(name, work)).collect();
+    ErrorBody::new(ErrorCode::Conflict, message).hint(hint).details(&UnsavedWork { panes })
 }
 
 fn listed(work: &Work) -> String {
@@ -289,8 +297,8 @@ pub(crate) fn retire(
             return Ok(None);
         }
     };
-    if let Err(error) = made.wait_until_filled(dir) {
-        warn!(pane = %pane, %error, "somebody still fills its workspace");
+    if let Err(error) = made.wait_until_made(dir, locks) {
+        warn!(pane = %pane, %error, "somebody still makes its workspace");
     }
     if made.workspace.kind != WorkspaceKind::Worktree {
         // It goes with the directory that it is in.

@@ -324,6 +324,28 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_there_a_branch_is_found_that_git_takes_and_that_is_free(
+            session in "[A-Za-z0-9][A-Za-z0-9._-]{0,12}",
+            pane in "[A-Za-z0-9][A-Za-z0-9._-]{0,12}",
+            others in proptest::collection::vec("ccmux(/[a-z]{1,3}){0,3}", 0..6),
+        ) {
+            let (session, pane) = (Name::near(&session), Name::near(&pane));
+            let mut taken = others;
+            for _ in 0..3 {
+                let branch = branch(&session, &pane, &taken);
+                proptest::prop_assert!(git_takes(&branch), "{branch}");
+                for other in &taken {
+                    let (below, above) = (format!("{other}/"), format!("{branch}/"));
+                    proptest::prop_assert!(*other != branch && !branch.starts_with(&below));
+                    proptest::prop_assert!(!other.starts_with(&above), "{other} {branch}");
+                }
+                taken.push(branch);
+            }
+        }
+    }
+
     #[test]
     fn no_branch_is_in_the_way_of_another() {
         let (session, pane) = ("team".parse().unwrap(), "dev".parse().unwrap());

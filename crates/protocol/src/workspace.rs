@@ -106,3 +106,21 @@ pub struct PaneUsage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<String>,
 }
+
+/// The details of an error that says that a pane stays because of work in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsavedWork {
+    /// The panes that have work.
+    pub panes: Vec<PaneWork>,
+}
+
+/// What would be lost with a pane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneWork {
+    /// Its name.
+    pub name: Name,
+    /// What, in words.
+    pub work: Vec<String>,
+    /// The word for exactly this work, to discard it.
+    pub discard: String,
+}

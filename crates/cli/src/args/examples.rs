@@ -13,7 +13,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or refused, 5 tim
 
 pub(super) const NEW: &str = "\
 Examples:
-  ccmux new                                a shell, here
+  ccmux new                                a shell, in a tree of its own
+  ccmux new --workspace shared             a shell, right here
   ccmux new -n dev1 -- claude              an agent, attached
   ccmux new --agent claude -- --model opus an agent by name, and arguments for it
   ccmux new --isolation none -- claude     with your own configuration, unprotected
@@ -83,6 +84,7 @@ Examples:
 pub(super) const CLOSE: &str = "\
 Examples:
   ccmux close dev1
+  ccmux close dev1 --discard 2117b4f3a1aa    lose exactly the work that was named
   ccmux close web/dev1 web/dev2 --grace 1";
 
 pub(super) const PURGE: &str = "\

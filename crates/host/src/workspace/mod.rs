@@ -177,12 +177,15 @@ impl Made {
         Ok(())
     }
 
-    /// Waits until nobody fills the tree any more: a git that outlived its daemon may.
+    /// Waits until nobody makes the tree any more: a git that outlived its daemon may.
     ///
     /// # Errors
     ///
     /// [`GitError`].
-    pub fn wait_until_filled(&self, pane_dir: &Path) -> Result<(), GitError> {
+    pub fn wait_until_made(&self, pane_dir: &Path, locks: &Path) -> Result<(), GitError> {
+        if let Some(repository) = self.repository() {
+            drop(Turn::take(locks, repository)?);
+        }
         Turn::of_file(&pane_dir.join(LOCK)).map(drop)
     }
 
