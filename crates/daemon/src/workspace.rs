@@ -239,8 +239,8 @@ impl Supervisor {
     }
 
     async fn work_of(&self, pane: &Pane) -> Work {
-        let dir = pane.dir.clone();
-        run_blocking(move || workspace::find(&dir, &dir.join("output"))).await
+        let (dir, locks) = (pane.dir.clone(), self.root.locks());
+        run_blocking(move || workspace::find(&dir, &dir.join("output"), &locks)).await
     }
 }
 
@@ -363,7 +363,7 @@ fn usage_of(root: &StateRoot, pane: &Pane) -> Option<PaneUsage> {
     let work = if pane.look().state.is_live() {
         vec!["it runs".to_owned()]
     } else {
-        workspace::find(&pane.dir, &pane.dir.join("output")).lines
+        workspace::find(&pane.dir, &pane.dir.join("output"), &root.locks()).lines
     };
     let all = usage::bytes(&pane.dir) + config;
     let frees = if work.is_empty() { all } else { 0 };

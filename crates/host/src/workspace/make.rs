@@ -1,12 +1,11 @@
 //! Making the tree that a pane works in.
 
-use std::fs;
 use std::path::Path;
 
 use model::{Workspace, WorkspaceKind, workspace};
 
 use super::{LOCK, MANIFEST, Made, Wanted, WorkspaceError, include};
-use crate::file::{FileError, Survive};
+use crate::file::Survive;
 use crate::git::Turn;
 use crate::{copy, hooks, record};
 
@@ -58,9 +57,8 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
 fn copied(made: &Made, pane_dir: &Path) -> Result<(), WorkspaceError> {
     made.write(pane_dir)?;
     let (from, to) = (Path::new(&made.workspace.source), made.path());
+    // The root itself stays for its owner alone, like everything that is a pane's.
     let manifest = copy::tree(from, to)?;
-    let mode = fs::metadata(from).map_err(FileError::when("look at", from))?.permissions();
-    fs::set_permissions(to, mode).map_err(FileError::when("set the mode of", to))?;
     record::write(&pane_dir.join(MANIFEST), &manifest, Survive::Kill)?;
     Ok(())
 }

@@ -10,7 +10,11 @@ use model::WorkspaceKind;
 
 use super::{Made, WorkspaceError};
 use crate::copy::{self, Change, Manifest};
+use crate::git::{GitError, Turn};
 use crate::process;
+
+/// How often it is tried again to look at branches of which one was deleted meanwhile.
+const TRIES: usize = 3;
 
 /// How many of a kind are named.
 const NAMED: usize = 5;
@@ -66,7 +70,7 @@ fn some(names: &[&str]) -> String {
 /// What would be lost if the tree of a pane, and what it put into `output/`, were taken away. Whoever
 /// asks has ended the pane's processes.
 #[must_use]
-pub fn find(pane_dir: &Path, output: &Path) -> Work {
+pub fn find(pane_dir: &Path, output: &Path, locks: &Path) -> Work {
     let mut work = Work::default();
     match copy::changes(output, &Manifest::new()) {
         Ok(files) => work.changes("files in output/", &files),
@@ -76,7 +80,7 @@ pub fn find(pane_dir: &Path, output: &Path) -> Work {
     match Made::read(pane_dir) {
         Ok(None) => {}
         Ok(Some(made)) => {
-            if let Err(error) = examine(&made, pane_dir, &mut work) {
+            if let Err(error) = examine(&made, pane_dir, locks, &mut work) {
                 work.add(format!("the workspace cannot be examined: {error}"), "");
             }
         }
@@ -85,7 +89,12 @@ pub fn find(pane_dir: &Path, output: &Path) -> Work {
     work
 }
 
-fn examine(made: &Made, pane_dir: &Path, work: &mut Work) -> Result<(), WorkspaceError> {
+fn examine(
+    made: &Made,
+    pane_dir: &Path,
+    locks: &Path,
+    work: &mut Work,
+) -> Result<(), WorkspaceError> {
     let tree = made.path();
     if tree.is_dir() {
         for (process, name) in process::working_in(tree) {
@@ -102,11 +111,16 @@ fn examine(made: &Made, pane_dir: &Path, work: &mut Work) -> Result<(), Workspac
             }
             Ok(())
         }
-        WorkspaceKind::Worktree | WorkspaceKind::Clone => examine_git(made, pane_dir, work),
+        WorkspaceKind::Worktree | WorkspaceKind::Clone => examine_git(made, pane_dir, locks, work),
     }
 }
 
-fn examine_git(made: &Made, pane_dir: &Path, work: &mut Work) -> Result<(), WorkspaceError> {
+fn examine_git(
+    made: &Made,
+    pane_dir: &Path,
+    locks: &Path,
+    work: &mut Work,
+) -> Result<(), WorkspaceError> {
     let tree = made.path();
     // An agent that removed its own tree has nothing in it to be lost.
     if tree.is_dir() {
@@ -123,7 +137,10 @@ fn examine_git(made: &Made, pane_dir: &Path, work: &mut Work) -> Result<(), Work
     }
     let at = if tree.is_dir() { Some(tree) } else { made.repository() };
     let Some(at) = at else { return Ok(()) };
+    // A branch that is deleted meanwhile, with another pane, would be one that git cannot read.
+    let turn = made.repository().map(|repository| Turn::take(locks, repository)).transpose()?;
     let commits = own_commits(made, at)?;
+    drop(turn);
     if let (Some(branch), false) = (&made.workspace.branch, commits.is_empty()) {
         let count = if commits.len() == 1 { "commit" } else { "commits" };
         let line = format!("{} {count} that only {branch} has", commits.len());
@@ -200,7 +217,14 @@ pub(super) fn own_commits(made: &Made, at: &Path) -> Result<Vec<String>, Workspa
         words.extend(["--branches", "--tags", "--remotes"].map(str::to_owned));
     }
     words.extend(made.workspace.base.clone());
-    let said = git.run(at, &words)?;
+    let mut again = TRIES;
+    let said = loop {
+        match git.run(at, &words) {
+            // Somebody else's git deletes branches without our lock.
+            Err(GitError::Failed { .. }) if again > 0 => again -= 1,
+            said => break said?,
+        }
+    };
     Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
 }
 
