@@ -40,11 +40,13 @@ fn told(pane: &Value) -> Option<(u16, u16)> {
     Some(ports)
 }
 
-/// Ports next to each other that nobody uses, and that no other test does: those lie elsewhere.
-fn free_ports(count: u16) -> u16 {
-    let first = 30_000 + u16::try_from(std::process::id() % 130).unwrap() * 20;
+/// Ports next to each other that nobody uses, and that no other test does: those are in another
+/// part of the range, or take what they are given, which lies elsewhere.
+fn free_ports(part: u16, count: u16) -> u16 {
+    let start = 30_000 + part * 1300;
+    let first = start + u16::try_from(std::process::id() % 60).unwrap() * 20;
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-    let mut bases = (first..32_700).chain(30_000..first);
+    let mut bases = (first..start + 1290).chain(start..first);
     bases.find(|base| (*base..base + count).all(is_free)).unwrap()
 }
 
@@ -89,7 +91,7 @@ fn heavy_panes_that_are_made_at_once_have_ports_of_their_own() {
 #[test]
 fn a_port_that_is_taken_is_not_given_and_one_that_was_given_comes_back_with_close() {
     let home = Home::new(CCMUX);
-    let base = free_ports(2);
+    let base = free_ports(0, 2);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, base)).unwrap();
     configure(&home, &range(base, base + 1, 1));
 
@@ -112,7 +114,7 @@ fn a_port_that_is_taken_is_not_given_and_one_that_was_given_comes_back_with_clos
 #[test]
 fn a_restored_pane_has_the_ports_that_it_had() {
     let home = Home::new(CCMUX);
-    let base = free_ports(4);
+    let base = free_ports(1, 4);
     configure(&home, &range(base, base + 3, 2));
     let before = told(&new(&home, "dev", &[]).json()["pane"]).unwrap();
     home.ccmux(&["stop", "dev", "--grace", "0"]).ok();

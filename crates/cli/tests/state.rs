@@ -67,6 +67,11 @@ fn the_state_follows_the_life_of_a_pane() {
     let pane = Pane::from_json(&shown["pane"]);
 
     let running = wait_saved(&pane, "state", "running");
+    let file = home.dir().join("notes").to_str().unwrap().to_owned();
+    home.ccmux(&["lock", "acquire", &file, "--pane", "dev", "--mode", "write"]).ok();
+    let locked = wait_for("the lock is in the state", SOON, || {
+        saved(&pane).filter(|state| state["locks"] != serde_json::json!([]))
+    });
     home.ccmux(&["rename", "dev", "frontend"]).ok();
     wait_saved(&pane, "name", "frontend");
     home.kill_daemon();
@@ -85,6 +90,9 @@ fn the_state_follows_the_life_of_a_pane() {
     assert_eq!(running["env"]["API_TOKEN"], "********");
     assert_eq!(running["locks"], serde_json::json!([]));
     assert!(running["written"].is_i64() || running["written"].is_string(), "{running}");
+    assert!(locked["locks"][0]["path"].as_str().unwrap().ends_with("/notes"), "{locked}");
+    assert_eq!(locked["locks"][0]["mode"], "write");
+    assert_eq!(ended["locks"], serde_json::json!([]), "they went with the process");
     assert_eq!(ended["ending"]["reason"], "stopped", "{ended}");
     assert_eq!(restored["ending"], Value::Null);
     for name in fs::read_dir(&pane.dir).unwrap().map(|entry| entry.unwrap().path()) {

@@ -51,6 +51,8 @@ pub(crate) struct Pane {
     /// Held by whoever removes the pane. It guards no data: a second one waits for its turn and
     /// then finds the pane gone, or tries again what the first one could not do.
     pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Held by whoever looks at the saved state in order to replace it or to set it aside.
+    pub(crate) saving: tokio::sync::Mutex<()>,
 }
 
 /// What the daemon is busy with. See the module documentation for the diagram.
@@ -98,6 +100,7 @@ impl Pane {
             followed: AtomicBool::new(false),
             life,
             turn: tokio::sync::Mutex::new(()),
+            saving: tokio::sync::Mutex::new(()),
         }
     }
 

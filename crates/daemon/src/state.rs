@@ -115,6 +115,7 @@ impl Supervisor {
         }
         let agent = self.config().await.ok();
         let agent = agent.and_then(|config| Agent::named(&launch.agent, &config.agents).ok());
+        let _turn = pane.saving.lock().await;
         let Some(before) = self.check_state(pane).await else { return };
         let locks = self.locks.of_pane(pane.id).await.into_iter().map(SavedLock::from).collect();
         let looked_at = Arc::clone(pane);
@@ -140,16 +141,23 @@ impl Supervisor {
         }
     }
 
+    /// Looks at the state of a pane that is about to be started again: something damaged is set
+    /// aside, and told of.
+    pub(crate) async fn look_at_state(&self, pane: &Arc<Pane>) {
+        let _turn = pane.saving.lock().await;
+        self.check_state(pane).await;
+    }
+
     /// Looks at the state that is in a pane's directory: what it says, if there is one, or nothing
-    /// at all if it must stay as it is. Something damaged is set aside, and told of.
-    #[expect(clippy::option_option, reason = "no state is another thing than one not to touch")]
-    pub(crate) async fn check_state(&self, pane: &Arc<Pane>) -> Option<Option<Box<SavedState>>> {
+    /// at all if it must stay as it is. Something damaged is set aside, and told of. The caller
+    /// holds [`Pane::saving`].
+    async fn check_state(&self, pane: &Arc<Pane>) -> Option<Option<Box<SavedState>>> {
         let looked_at = Arc::clone(pane);
         let found = run_blocking(move || {
             let Pane { dir, id, session, .. } = &*looked_at;
             match state::look(dir, *id, *session) {
                 Found::Damaged(why) => Err(state::set_aside(dir, why)),
-                found => Ok(found),
+                found @ (Found::Nothing | Found::Own(_) | Found::Untouchable(_)) => Ok(found),
             }
         });
         match found.await {

@@ -111,16 +111,14 @@ impl Shown {
 
 /// Variables may be secrets, and what is printed ends up in logs.
 fn without_secrets(key: &str, value: Value) -> Value {
-    match value {
-        Value::Table(entries) if key == "env" || key.ends_with(".env") => {
-            let safe = |(name, text): (String, String)| {
-                let text = environment::shown(&name, &text).to_owned();
-                (name, text)
-            };
-            Value::Table(entries.into_iter().map(safe).collect())
-        }
-        other => other,
+    let Value::Table(entries) = &value else { return value };
+    if key != "env" && !key.ends_with(".env") {
+        return value;
     }
+    let safe = |(name, text): (&String, &String)| {
+        (name.clone(), environment::shown(name, text).to_owned())
+    };
+    Value::Table(entries.iter().map(safe).collect())
 }
 
 impl ShownValue {

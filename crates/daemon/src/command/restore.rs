@@ -140,7 +140,7 @@ impl Supervisor {
             }
         };
         self.check_ports(&pane).await;
-        self.check_state(&pane).await;
+        self.look_at_state(&pane).await;
         self.start_again(&pane, &agent, &config, again, ending).await?;
         if let Some(why) = why {
             pane.set_problem(format!("its conversation could not be resumed: {why}"));

@@ -235,6 +235,31 @@ fn a_database_of_a_newer_release_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_database_of_an_older_release_is_brought_up_to_this_one() {
+    let older = [
+        "ALTER TABLE sessions DROP COLUMN env; UPDATE meta SET value = '2'",
+        "ALTER TABLE sessions DROP COLUMN env; ALTER TABLE sessions DROP COLUMN isolation; \
+         UPDATE meta SET value = '1'",
+    ];
+    for older in older {
+        let (_dir, root) = root();
+        let web = session(1, "web", false);
+        let mut store = open(&root);
+        store.change(|change| change.add_session(&web)).unwrap();
+        store.db.execute_batch(older).unwrap();
+        drop(store);
+
+        let mut store = open(&root);
+        let added = std::collections::BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let all = added.clone();
+        store.change(|change| change.add_session_env(web.id, &added)).unwrap();
+
+        let found = store.change(|change| change.session(web.id)).unwrap().record;
+        assert_eq!(found, SessionRecord { env: all, ..web }, "{older}");
+    }
+}
+
+#[test]
 fn damage_is_seen_while_somebody_writes_the_database() {
     use std::io::{Seek as _, SeekFrom, Write as _};
     let (_dir, root) = root();
