@@ -217,7 +217,8 @@ mod tests {
         let root = StateRoot::open(&dir.path().join("home")).unwrap();
         let mut first = Ledger::open(&root).unwrap();
         let (one, two) = (held(first.last_token.0 + 1), held(first.last_token.0 + 2));
-        first.ledger.write(&[Change::Put(one.clone()), Change::Put(two.clone())]).unwrap();
+        let put = |held: &Held| Change::Put(Box::new(held.clone()));
+        first.ledger.write(&[put(&one), put(&two)]).unwrap();
         first.ledger.write(&[Change::Drop(one.token)]).unwrap();
         drop(first);
 

@@ -84,10 +84,7 @@ impl Desk {
 
     pub(super) fn run(mut self) {
         loop {
-            let first = match self.next() {
-                Ok(first) => first,
-                Err(()) => return,
-            };
+            let Ok(first) = self.next() else { return };
             let now = now();
             let mut answers = Vec::new();
             let mut close = None;

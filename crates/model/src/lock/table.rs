@@ -83,7 +83,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// This lock is held, now with these properties.
-    Put(Held),
+    Put(Box<Held>),
     /// The lock with this token is no longer held.
     Drop(Token),
 }
@@ -293,7 +293,7 @@ impl Table {
         let token = self.get(id, token)?.token;
         let held = self.held.get_mut(&token).ok_or(NotHeld)?;
         held.lease.until = now.moment.after(held.lease.length);
-        self.changes.push(Change::Put(held.clone()));
+        self.changes.push(Change::Put(Box::new(held.clone())));
         Ok(held.clone())
     }
 
@@ -384,7 +384,7 @@ impl Table {
         } else {
             held.tag.clone_from(&ask.tag);
         }
-        self.changes.push(Change::Put(held.clone()));
+        self.changes.push(Change::Put(Box::new(held.clone())));
         held.clone()
     }
 
@@ -409,7 +409,7 @@ impl Table {
             tag: ask.tag.clone(),
             turn,
         };
-        self.changes.push(Change::Put(held.clone()));
+        self.changes.push(Change::Put(Box::new(held.clone())));
         self.insert(held.clone());
         held
     }

@@ -62,17 +62,15 @@ impl Desk {
     }
 
     fn granted(&mut self, n: u8, mode: LockMode, paths: &[&str]) -> Vec<Held> {
-        match self.ask(n, mode, paths, false) {
-            Outcome::Granted(held) => held,
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.ask(n, mode, paths, false);
+        let Outcome::Granted(held) = outcome else { panic!("{outcome:?}") };
+        held
     }
 
     fn waits(&mut self, n: u8, mode: LockMode, paths: &[&str]) -> Ticket {
-        match self.ask(n, mode, paths, true) {
-            Outcome::Waits(ticket) => ticket,
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.ask(n, mode, paths, true);
+        let Outcome::Waits(ticket) = outcome else { panic!("{outcome:?}") };
+        ticket
     }
 
     /// Releases and says who is served by that.
@@ -337,7 +335,7 @@ proptest! {
             }
             for change in desk.table.take_changes() {
                 match change {
-                    Change::Put(held) => drop(remembered.insert(held.token, held)),
+                    Change::Put(held) => drop(remembered.insert(held.token, *held)),
                     Change::Drop(token) => drop(remembered.remove(&token)),
                 }
             }

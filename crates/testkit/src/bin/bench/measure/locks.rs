@@ -1,6 +1,6 @@
 //! What it costs to lock a file that nobody else wants.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
 }
 
 /// Takes and gives back a lock of its own again and again: microseconds of each, and all the time.
-fn lock_often(run: &PathBuf, file: PathBuf, times: usize) -> Result<(Vec<f64>, Duration)> {
+fn lock_often(run: &Path, file: PathBuf, times: usize) -> Result<(Vec<f64>, Duration)> {
     let mut daemon = Connection::open(run, CONTROL_SOCKET)?;
     let path = file.into_os_string().into_string().ok().context("a path that is text")?;
     let acquire = Request::Lock(LockRequest::Acquire(Acquire {
@@ -78,7 +78,7 @@ fn lock_often(run: &PathBuf, file: PathBuf, times: usize) -> Result<(Vec<f64>, D
 }
 
 /// Several at once, each with a file of its own.
-fn in_a_crowd(s: &Surroundings, run: &PathBuf, times: usize) -> Result<Duration> {
+fn in_a_crowd(s: &Surroundings, run: &Path, times: usize) -> Result<Duration> {
     let begin = Instant::now();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CROWD)
