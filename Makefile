@@ -48,8 +48,8 @@ bench-quick: build
 soak: ## The long suites: a thousand daemons killed, and five hundred while directories change
 	scripts/install-test-tools
 	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 CCMUX_SOAK_LOCKS=100000 \
-		CCMUX_SOAK_PANES=120 scripts/run-tests --no-capture \
-		-E 'binary(survival) or binary(interruptions) or binary(lock_contention) or binary(workspaces)'
+		CCMUX_SOAK_PANES=120 CCMUX_SOAK_EDITS=200 scripts/run-tests --no-capture \
+		-E 'binary(survival) or binary(interruptions) or binary(lock_contention) or binary(workspaces) or binary(cooperation)'
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

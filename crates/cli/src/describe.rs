@@ -1,5 +1,6 @@
 //! The views of the control protocol, as text for people.
 
+mod conflicts;
 mod environment;
 mod health;
 mod limits;
@@ -70,6 +71,10 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         facts.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
     }
     facts.add("directory", &pane.dir);
+    for conflict in &pane.conflicts {
+        let line = conflicts::line(&conflict.what);
+        facts.add("conflict", &format!("{line} ({})", moment(conflict.at, style.now)));
+    }
     for lock in &pane.locks {
         facts.add("locked", &format!("{} ({})", lock.path, lock.mode));
     }
@@ -180,14 +185,7 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         }
         Happening::PaneThawed { pane } => format!("pane {} was thawed", pane.short()),
         Happening::PaneClosed { pane } => format!("pane {} was closed", pane.short()),
-        Happening::Conflict { path, pane, name, held_by, outcome, .. } => {
-            let who = match (name, pane) {
-                (Some(name), _) => format!("pane {name}"),
-                (None, Some(pane)) => format!("pane {}", pane.short()),
-                (None, None) => "somebody".to_owned(),
-            };
-            format!("{who} {outcome} {path}, which {held_by} held")
-        }
+        conflict @ Happening::Conflict { .. } => conflicts::line(conflict),
         Happening::Quarantined { path, kept_as, why } => {
             format!("{path} could not be read ({why}) and is kept as {kept_as}")
         }
@@ -364,6 +362,7 @@ mod tests {
             frozen: None,
             live: None,
             locks: Vec::new(),
+            conflicts: Vec::new(),
             problem: None,
         }
     }

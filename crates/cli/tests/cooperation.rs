@@ -14,6 +14,7 @@ use std::time::Duration;
 use real::{LONG, User};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::soak::how_often;
 use testkit::stub::{Answer, Seen, ToolResult};
 use testkit::wait::wait_for;
 use testkit::{Agent, Home, process, put, wait_until};
@@ -168,6 +169,13 @@ fn a_change_of_a_held_file_by_another_pane_is_on_record() {
     assert_eq!((&told["path"], &told["evidence"]), (&json!(file), &json!("open_file")), "{told}");
     let all = conflicts(&home);
     assert!(all.iter().all(|event| event["name"] == "ops"), "nobody else is blamed: {all:?}");
+    let line = format!("pane ops changed {}, which pane dev1 held", file.display());
+    for pane in ["dev1", "ops"] {
+        let shown = home.ccmux(&["show", pane]).ok();
+        assert!(shown.contains(&line), "{shown}");
+    }
+    let found = home.ccmux(&["doctor", "--json"]).run().stdout;
+    assert!(found.contains("was changed by another"), "{found}");
     assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
 }
 
@@ -277,6 +285,31 @@ fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
     assert_eq!(locked(&user.home), [] as [Value; 0]);
 }
 
+/// Claude says nothing when its user interrupts it. That its turn is over is seen all the same.
+#[test]
+fn heavy_an_interrupted_turn_holds_nothing() {
+    let user = User::new(Agent::Claude);
+    let file = user.project.join("notes.txt");
+    put(&file, "nothing\n");
+    user.stub.play("task-one", replaces(&file, "one\n"));
+    let after_the_edit =
+        |seen: &Seen| seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2;
+    let _never_answered = user.stub.hold_when(after_the_edit);
+    let options = ["--workspace", "shared"];
+    user.new_pane("dev1", &options, &["--permission-mode", "acceptEdits", "task-one"]);
+    wait_until("the edit is made", LONG, || user.stub.turns().iter().any(after_the_edit));
+    let other = shell(&user.home, &user.project, "ops");
+    let (code, said) = hook(&user.home, "pre-edit", &other, &file, &[]);
+    assert_eq!(code, 2, "it is in the middle of its turn: {said}");
+
+    user.home.ccmux(&["send", "dev1", "--key", "esc"]).ok();
+
+    wait_until("the file is free", LONG, || {
+        hook(&user.home, "pre-edit", &other, &file, &[]).0 == 0
+    });
+    assert_eq!(locked(&user.home)[0]["name"], "ops");
+}
+
 /// The team of seven.
 const TEAM: [&str; 7] = ["dev1", "dev2", "dev3", "qa1", "qa2", "ux", "pm"];
 
@@ -284,9 +317,8 @@ const TEAM: [&str; 7] = ["dev1", "dev2", "dev3", "qa1", "qa2", "ux", "pm"];
 const FILES: usize = 3;
 
 /// How many edits each of them makes.
-#[expect(clippy::disallowed_methods, reason = "how long a soak takes is said from outside")]
 fn edits() -> usize {
-    std::env::var("CCMUX_SOAK_EDITS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+    how_often("CCMUX_SOAK_EDITS", 4)
 }
 
 /// What became of the edits of one of them.
@@ -358,6 +390,7 @@ fn let_them_edit(
     options: &[&str],
 ) -> (BTreeMap<&'static str, Tally>, BTreeMap<&'static str, PathBuf>) {
     let edits = edits();
+    user.stub.remember(100);
     let patience = LONG + Duration::from_secs(2) * u32::try_from(edits * TEAM.len()).unwrap();
     let tallies = Tallies::default();
     let mut dirs = BTreeMap::new();

@@ -4,9 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::file::Survive;
+use host::store::StoreError;
 use host::transcript;
 use model::agent::Agent;
-use model::event::Happening;
+use model::conflict::Outcome;
+use model::event::{Event, Happening};
+use model::health::{Finding, Severity};
 use model::lock::LockMode;
 use model::{Name, PaneId, Timestamp};
 use protocol::locks::LockView;
@@ -18,7 +21,44 @@ use crate::supervisor::{Supervisor, run_blocking};
 /// What hooks take locks for: everything of a turn is given back at once.
 pub(crate) const TURN: &str = "turn";
 
+/// How many events back a conflict is recent.
+const RECENT: u32 = 2000;
+
+/// How many are told of at once.
+const TOLD: usize = 5;
+
 impl Supervisor {
+    /// What happened lately between a pane and others, oldest first.
+    pub(crate) async fn conflicts_of(&self, id: PaneId) -> Vec<Event> {
+        let concerns = move |what: &Happening| {
+            matches!(what, Happening::Conflict { pane, holder, .. }
+                if *pane == Some(id) || *holder == Some(id))
+        };
+        self.recent_conflicts(concerns).await
+    }
+
+    /// Files that were lately changed without their lock, as findings.
+    pub(crate) async fn trespasses(&self) -> Vec<Finding> {
+        let changed = |what: &Happening| {
+            matches!(what, Happening::Conflict { outcome: Outcome::Changed, .. })
+        };
+        let found = self.recent_conflicts(changed).await;
+        found.iter().filter_map(|event| finding(&event.what)).collect()
+    }
+
+    async fn recent_conflicts(
+        &self,
+        wanted: impl Fn(&Happening) -> bool + Send + 'static,
+    ) -> Vec<Event> {
+        let read = self.registry.read(move |change| {
+            let last = change.last_event()?;
+            let mut recent = change.events(last.saturating_sub(RECENT.into()), RECENT)?;
+            recent.retain(|event| wanted(&event.what));
+            Ok::<_, StoreError>(recent.split_off(recent.len().saturating_sub(TOLD)))
+        });
+        read.await.unwrap_or_default()
+    }
+
     /// Puts a conflict on record.
     pub(crate) async fn tell_conflict(&self, told: Happening) -> Result<(), Failure> {
         let recorded = self.registry.apply(Survive::Kill, move |change| change.emit(told)).await;
@@ -55,4 +95,18 @@ impl Supervisor {
         })
         .await
     }
+}
+
+fn finding(what: &Happening) -> Option<Finding> {
+    let Happening::Conflict { path, name, held_by, .. } = what else { return None };
+    let who = name.as_ref().map_or_else(|| "somebody".to_owned(), |name| format!("pane {name}"));
+    Some(Finding {
+        severity: Severity::Info,
+        subject: held_by.clone(),
+        what: "a file that it held was changed by another".to_owned(),
+        evidence: format!("{who} changed `{path}`"),
+        remedy:
+            "look at the file; panes that work in trees of their own cannot do this to each other"
+                .to_owned(),
+    })
 }

@@ -59,6 +59,8 @@ struct Book {
     dirs: HashMap<PathBuf, usize>,
     /// Those that could not be watched, because they were not there yet.
     missing: HashSet<PathBuf>,
+    /// How often a holder has told something.
+    words: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +72,8 @@ struct Watched {
     tells: bool,
     /// A change of it is being looked at.
     noticed: Option<Glance>,
+    /// Different after everything that the holder tells: what was seen before then says nothing.
+    told: u64,
 }
 
 /// What was seen of a change before it is judged.
@@ -116,7 +120,9 @@ impl Watchman {
             if book.files.len() >= MOST_FILES && !book.files.contains_key(&path) {
                 return;
             }
-            let watched = Watched { holder: pane, content, editing: tells, tells, noticed: None };
+            let told = book.next_word();
+            let watched =
+                Watched { holder: pane, content, editing: tells, tells, noticed: None, told };
             book.files.insert(path, watched).is_none()
         };
         if let Some(dir) = dir.filter(|_| is_new) {
@@ -127,11 +133,14 @@ impl Watchman {
     /// A pane has edited a file.
     pub(crate) async fn edited(&self, pane: PaneId, path: &str) {
         let (path, content) = look(path).await;
-        if let Some(watched) = lock(&self.book).files.get_mut(&path)
-            && watched.holder == pane
         {
-            watched.content = content;
-            watched.editing = false;
+            let mut book = lock(&self.book);
+            let told = book.next_word();
+            if let Some(watched) = book.files.get_mut(&path)
+                && watched.holder == pane
+            {
+                *watched = Watched { content, editing: false, told, ..*watched };
+            }
         }
         // It may have made the directory only now.
         if let Some(dir) = path.parent() {
@@ -238,7 +247,11 @@ impl Watchman {
 
     /// Whether a file that was changed was so by another one than its holder.
     async fn judge(&self, Noticed(path): Noticed) -> Option<Trespass> {
-        let glance = lock(&self.book).files.get_mut(&path)?.noticed.take()?;
+        let (glance, told) = {
+            let mut book = lock(&self.book);
+            let watched = book.files.get_mut(&path)?;
+            (watched.noticed.take()?, watched.told)
+        };
         let looked_at = path.clone();
         let (content, at_it) = run_blocking(move || {
             let at_it = glance.writer.or_else(|| writer::of(&looked_at));
@@ -247,13 +260,20 @@ impl Watchman {
         .await;
         let mut book = lock(&self.book);
         let watched = book.files.get_mut(&path)?;
-        if watched.content == content {
+        if watched.content == content || watched.told != told {
             return None;
         }
         watched.content = content;
         let Watched { holder, editing, tells, .. } = *watched;
         let sighting = Sighting { holder, writer: at_it, editing, tells };
         sighting.is_conflict().then_some(Trespass { path, holder, writer: at_it })
+    }
+}
+
+impl Book {
+    fn next_word(&mut self) -> u64 {
+        self.words += 1;
+        self.words
     }
 }
 

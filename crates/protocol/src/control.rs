@@ -391,6 +391,9 @@ pub struct PaneView {
     /// What it has locked; `show` says it, listings do not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockView>,
+    /// What happened lately between it and others over files; `show` says it, listings do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Event>,
     /// What is wrong with it, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -118,6 +118,12 @@ impl ApiStub {
         self.state.script(answers);
     }
 
+    /// Remembers the bodies of this many requests from now on, and only that there were others: agents
+    /// send everything along each time, and a long test would fill the memory with it.
+    pub fn remember(&self, most: usize) {
+        self.state.remember(most);
+    }
+
     /// Answers no turn until the returned value is dropped. They are recorded all the same.
     pub fn hold(&self) -> Held {
         self.hold_when(|_| true)

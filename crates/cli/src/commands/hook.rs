@@ -125,10 +125,9 @@ fn exchange(
         format!("the daemon of ccmux cannot tell ({})", error.into_body().message)
     };
     let mut connection = Connection::greet(stream).map_err(refused)?;
-    match connection.ask(&Request::Hook(request)).map_err(refused)? {
-        Response::Hook(answer) => Ok(answer),
-        other => Err(unexpected(&other).message),
-    }
+    let response = connection.ask(&Request::Hook(request)).map_err(refused)?;
+    let Response::Hook(answer) = response else { return Err(unexpected(&response).message) };
+    Ok(answer)
 }
 
 /// What the agent says on standard input.

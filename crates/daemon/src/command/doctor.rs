@@ -44,6 +44,7 @@ impl Supervisor {
         report.add(self.problems().into_iter().map(|problem| noted("daemon", &problem)));
         let panes = self.panes_by_age(&mut report).await;
         report.add(self.silent_keepers(&panes).await);
+        report.add(self.trespasses().await);
         report.merge(self.installed(&client).await);
         for (pane, _) in &panes {
             self.refresh_conversation(pane, Seen::Watched).await;

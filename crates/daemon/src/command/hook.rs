@@ -80,12 +80,9 @@ impl Supervisor {
                 asked = self.lock(acquire(request.wait_ms)).await.map_err(Failure::into_body);
             }
         }
-        let body = match asked {
-            Ok(_) => {
-                self.watchman.editing(id, &path).await;
-                return Ok(None);
-            }
-            Err(body) => body,
+        let Err(body) = asked else {
+            self.watchman.editing(id, &path).await;
+            return Ok(None);
         };
         match Refusal::of(&body) {
             Some(Refusal::Conflict { holders } | Refusal::Timeout { holders }) => {

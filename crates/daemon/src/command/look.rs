@@ -57,6 +57,7 @@ impl Supervisor {
                 let mut answer = self.answer(&pane, &rows)?;
                 self.ask_keeper(&mut answer.pane).await;
                 answer.pane.locks = self.locks_of(answer.pane.id).await;
+                answer.pane.conflicts = self.conflicts_of(answer.pane.id).await;
                 answer.pane.login_note = self.login_note(&answer.pane).await;
                 Ok(Response::Pane(Box::new(answer)))
             }
@@ -224,6 +225,7 @@ impl Supervisor {
             frozen: sight.frozen,
             live: None,
             locks: Vec::new(),
+            conflicts: Vec::new(),
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
         }
     }

@@ -61,6 +61,8 @@ struct Book {
     refused: Vec<String>,
     script: VecDeque<Answer>,
     roles: Vec<Role>,
+    /// How many requests are remembered with their bodies; none: all.
+    remembers: Option<usize>,
     turns: u64,
     logins: Logins,
 }
@@ -94,6 +96,10 @@ impl State {
 
     pub(super) fn play(&self, word: String, plays: Box<dyn FnMut(&Seen) -> Answer + Send>) {
         self.book().roles.push(Role { word, plays });
+    }
+
+    pub(super) fn remember(&self, most: usize) {
+        self.book().remembers = Some(most);
     }
 
     /// Holds back what is `wanted`, and returns by what the hold is known.
@@ -142,6 +148,10 @@ impl State {
         {
             let mut book = self.book();
             book.requests.push(seen.clone());
+            let old = book.remembers.and_then(|most| book.requests.len().checked_sub(most + 1));
+            if let Some(old) = old {
+                book.requests[old].body = Value::Null;
+            }
             self.news.notify_all();
         }
         if is_turn {

@@ -3,6 +3,7 @@
 mod attach;
 mod echo;
 mod flow;
+mod hooks;
 mod locks;
 mod panes;
 mod runaway;
@@ -24,7 +25,7 @@ use crate::report::Report;
 pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 16] = [
+pub(crate) const ALL: [(&str, Measure); 17] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -41,6 +42,7 @@ pub(crate) const ALL: [(&str, Measure); 16] = [
     ("memory", panes::memory),
     ("idle", panes::idle),
     ("locks", locks::locks),
+    ("hooks", hooks::hooks),
 ];
 
 /// What all measures share.
