@@ -195,9 +195,9 @@ impl Git {
         command.envs([("GIT_ASKPASS", "true"), ("SSH_ASKPASS", "true"), ("GIT_PAGER", "cat")]);
         command.current_dir(dir).process_group(0);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound if dir.is_dir() => GitError::Missing,
-            _ => GitError::System(error),
+        let mut child = command.spawn().map_err(|error| {
+            let missing = error.kind() == io::ErrorKind::NotFound && dir.is_dir();
+            if missing { GitError::Missing } else { GitError::System(error) }
         })?;
         let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
         let status = end_within(&mut child, PATIENCE);

@@ -153,9 +153,9 @@ fn commands(key: &str, value: &DeValue<'_>) -> Result<Commands, String> {
     let DeValue::Array(list) = value else { return Err(wrong()) };
     let command = |value: &DeValue<'_>| -> Option<Vec<String>> {
         let DeValue::Array(words) = value else { return None };
-        let word = |word: &DeValue<'_>| match word {
-            DeValue::String(text) if !text.contains('\0') => Some(text.to_string()),
-            _ => None,
+        let word = |word: &DeValue<'_>| {
+            let DeValue::String(text) = word else { return None };
+            (!text.contains('\0')).then(|| text.to_string())
         };
         let words: Option<Vec<String>> = words.iter().map(|value| word(value.get_ref())).collect();
         words.filter(|words| words.first().is_some_and(|program| !program.is_empty()))
