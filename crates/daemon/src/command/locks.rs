@@ -62,7 +62,7 @@ impl Supervisor {
             LockRequest::Check { path, token } => vec![self.check_lock(path, token).await?],
             LockRequest::List { pane, path } => self.list_locks(pane, path).await?,
         };
-        Ok(Response::Locks(Locks { locks: self.lock_views(locks).await }))
+        Ok(Response::Locks(Locks { locks: self.lock_views(locks) }))
     }
 
     /// Every lock, as everybody sees it.
@@ -70,13 +70,13 @@ impl Supervisor {
         let held = self.locks.apply(|table, _| {
             table.held().map(|held| (held.clone(), table.waiting_for(held))).collect()
         });
-        Ok(self.lock_views(held.await?).await)
+        Ok(self.lock_views(held.await?))
     }
 
     /// What a pane has locked, as everybody sees it.
     pub(crate) async fn locks_of(&self, pane: PaneId) -> Vec<LockView> {
         let held = self.locks.of_pane(pane).await.into_iter().map(|held| (held, 0)).collect();
-        self.lock_views(held).await
+        self.lock_views(held)
     }
 
     /// Gives back what is left of panes that have ended while no daemon ran.
@@ -113,12 +113,12 @@ impl Supervisor {
         };
         let granted = match answer {
             Ok(granted) => granted,
-            Err(refused) => return Err(self.explain(refused, wait_ms).await.into()),
+            Err(refused) => return Err(self.explain(refused, wait_ms).into()),
         };
         // A pane that ended in the meantime has been told of as ended, perhaps before it was
         // granted this.
         if pane.is_some_and(|pane| !self.pane_lives(pane)) {
-            return Err(self.explain(Refused::OwnerGone, wait_ms).await.into());
+            return Err(self.explain(Refused::OwnerGone, wait_ms).into());
         }
         pane.into_iter().for_each(|pane| self.note_change(pane));
         Ok(granted.claim().into_iter().map(|held| (held, 0)).collect())
@@ -227,8 +227,8 @@ impl Supervisor {
         Ok(found.await?)
     }
 
-    async fn lock_views(&self, locks: Vec<(Held, usize)>) -> Vec<LockView> {
-        let names = self.pane_names(locks.iter().map(|(held, _)| &held.owner)).await;
+    fn lock_views(&self, locks: Vec<(Held, usize)>) -> Vec<LockView> {
+        let names = self.pane_names(locks.iter().map(|(held, _)| &held.owner));
         let (moment, wall) = (clock::moment(), clock::now());
         let view = |(held, waiting): (Held, usize)| LockView {
             waiting,
@@ -237,25 +237,23 @@ impl Supervisor {
         locks.into_iter().map(view).collect()
     }
 
-    /// What people call the panes among these, if there are any.
-    async fn pane_names<'a>(&self, mut owners: impl Iterator<Item = &'a Owner>) -> Names {
-        if owners.all(|owner| owner.pane.is_none()) {
-            return Names::new();
-        }
-        let rows = self.rows().await.map(|rows| rows.panes).unwrap_or_default();
-        rows.into_iter().map(|row| (row.id, row.name)).collect()
+    /// What people call the panes among these: from memory, so that nobody who locks something has
+    /// to wait for the registry.
+    fn pane_names<'a>(&self, owners: impl Iterator<Item = &'a Owner>) -> Names {
+        let named = |id| Some((id, self.pane(id)?.launch()?.name.clone()));
+        owners.filter_map(|owner| owner.pane).filter_map(named).collect()
     }
 
     /// Why a lock was not granted, for whoever asked.
-    async fn explain(&self, refused: Refused, wait_ms: u64) -> ErrorBody {
+    fn explain(&self, refused: Refused, wait_ms: u64) -> ErrorBody {
         let (holders, late) = match refused {
             Refused::Conflict(holders) => (holders, false),
             Refused::TimedOut(holders) => (holders, true),
-            Refused::Deadlock(circle) => return self.explain_circle(circle).await,
+            Refused::Deadlock(circle) => return self.explain_circle(&circle),
             Refused::OwnerGone => return gone("the owner of the lock"),
             Refused::Store(error) => return Failure::from(error).into_body(),
         };
-        let holders = self.lock_views(holders.into_iter().map(|held| (held, 0)).collect()).await;
+        let holders = self.lock_views(holders.into_iter().map(|held| (held, 0)).collect());
         let who: Vec<String> = holders.iter().take(NAMED).map(describe).collect();
         let more = holders.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -271,9 +269,9 @@ impl Supervisor {
             .details(&Refusal::Conflict { holders })
     }
 
-    async fn explain_circle(&self, circle: Vec<Step>) -> ErrorBody {
+    fn explain_circle(&self, circle: &[Step]) -> ErrorBody {
         let owners = circle.iter().flat_map(|step| [&step.who, &step.held.owner]);
-        let names = self.pane_names(owners).await;
+        let names = self.pane_names(owners);
         let step = |step: &Step| Waits {
             who: owner_name(&step.who, &names),
             path: step.held.path.shown.clone(),
