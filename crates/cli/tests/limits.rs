@@ -382,3 +382,17 @@ fn heavy_a_crash_of_one_pane_leaves_the_others_whole() {
     calm.all_lines_are_there();
     assert!(Path::new(&home.state_root()).is_dir());
 }
+
+#[test]
+fn a_pane_over_its_limit_may_save_what_it_has_when_it_is_stopped() {
+    let home = Home::new(CCMUX);
+    let script = "trap 'sleep 2; echo saved; exit 7' HUP; head -c 4194304 /dev/zero > $TMPDIR/much; \
+                  echo ready; while :; do sleep 0.05; done";
+    start(&home, "over", "disk=2M", &["sh", "-c", script]);
+    wait_state(&home, "over", "frozen");
+
+    home.ccmux(&["stop", "over", "--grace", "60"]).patience(PATIENCE).ok();
+
+    assert_eq!(home.show("over")["ending"]["code"], 7);
+    assert!(home.ccmux(&["read", "over"]).ok().contains("saved"));
+}

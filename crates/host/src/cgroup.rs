@@ -74,8 +74,10 @@ fn place(resource: Resource, mounts: &str, ours: &str) -> Option<(PathBuf, Versi
         if !has("cgroup.controllers") {
             return None;
         }
+        // What groups above us hand on is for others to decide.
         let handed_on = has("cgroup.subtree_control")
-            || put(&dir.join("cgroup.subtree_control"), &format!("+{controller}")).is_ok();
+            || dir == own
+                && put(&dir.join("cgroup.subtree_control"), &format!("+{controller}")).is_ok();
         if handed_on && is_writable(dir) {
             return Some((dir.to_owned(), Version::Two));
         }

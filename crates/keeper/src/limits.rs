@@ -66,6 +66,7 @@ pub(crate) struct Warden {
     processes: Option<u64>,
     levels: [Level; 2],
     frozen: Option<Frozen>,
+    resting: bool,
     out_of_memory: u64,
     refused: u64,
     told: u64,
@@ -107,6 +108,7 @@ impl Warden {
             processes: None,
             levels: [Level::Fine; 2],
             frozen: None,
+            resting: false,
             out_of_memory: 0,
             refused: 0,
             told: 0,
@@ -135,6 +137,9 @@ impl Warden {
 
     /// How long to the next look; none if there is nothing to look for.
     fn interval(&self) -> Option<Duration> {
+        if self.resting {
+            return None;
+        }
         let tree = self.measures_tree().then_some(TREE);
         // Whom the system ended is not always our own child, so it has to be asked.
         let group = (!self.groups.is_empty()).then_some(RARELY);
@@ -282,6 +287,16 @@ impl Warden {
         let _missing = fs::remove_file(FROZEN);
         self.begin_again(now);
         true
+    }
+
+    /// The pane is being ended: from now on nothing is looked at, and nobody stands still.
+    pub(crate) fn rest(&mut self) {
+        self.resting = true;
+        self.round += 1;
+        self.due = None;
+        if self.frozen.take().is_some() {
+            let _missing = fs::remove_file(FROZEN);
+        }
     }
 
     /// What is known is about other limits, or about a time that is over.

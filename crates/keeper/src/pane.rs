@@ -397,7 +397,7 @@ impl Pane {
         self.tree.reap();
         if before.is_none() && self.tree.head_ended().is_some() && !self.tree.is_empty() {
             // The pane goes with its head; whatever was started in it goes too.
-            self.warden.thawed(now);
+            self.warden.rest();
             self.tree.hang_up(GRACE, now);
         }
         self.tree.recount();
@@ -407,7 +407,7 @@ impl Pane {
     fn stop(&mut self, grace: Duration, now: Instant) {
         hooks::point("keeper.stop");
         self.stopped = true;
-        self.warden.thawed(now);
+        self.warden.rest();
         self.tree.hang_up(grace, now);
     }
 
