@@ -45,11 +45,11 @@ bench-quick: build
 	@mkdir -p bench-results
 	target/release/bench --ccmux $(BIN) --quick --json bench-results/quick.json
 
-soak: ## The long suites: a thousand daemons killed, and five hundred while directories change
+soak: ## The long suites: kills, interruptions, contended locks, seven claudes, ten minutes of churn
 	scripts/install-test-tools
 	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 CCMUX_SOAK_LOCKS=100000 \
-		CCMUX_SOAK_PANES=120 CCMUX_SOAK_EDITS=200 scripts/run-tests --no-capture \
-		-E 'binary(survival) or binary(interruptions) or binary(lock_contention) or binary(workspaces) or binary(cooperation)'
+	CCMUX_SOAK_EDITS=200 CCMUX_SOAK_PANES=120 CCMUX_SOAK_SECONDS=$${CCMUX_SOAK_SECONDS:-600} \
+		scripts/run-tests soak
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
