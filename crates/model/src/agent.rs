@@ -25,6 +25,9 @@ use arguments::Grammar;
 use probe::Probe;
 use traces::Traces;
 
+/// In a pane that has a role: which. The name is from the days of one agent, and every one gets it.
+pub const ROLE: &str = "CLAUDE_ROLE";
+
 /// The agents that ccmux knows by itself.
 pub const BUILT_IN: [&str; 5] =
     [claude::NAME, codex::NAME, gemini::NAME, opencode::NAME, shell::NAME];

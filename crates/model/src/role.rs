@@ -9,7 +9,7 @@ use crate::config::RoleConfig;
 use crate::config::nearest::nearest;
 
 /// In a pane that has one: its role.
-pub const VARIABLE: &str = "CLAUDE_ROLE";
+pub const VARIABLE: &str = crate::agent::ROLE;
 
 /// The roles that everybody has.
 pub const BUILT_IN: [&str; 4] = ["dev", "qa", "ux", "pm"];
