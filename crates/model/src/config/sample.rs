@@ -26,7 +26,7 @@ const ROLES_OPENING: &str = "Roles, each in a table with its name. dev, qa, ux a
 
 /// A role that uses every key.
 const ROLE_SAMPLE: [(&str, &str); 2] =
-    [("env", r#"{ REVIEW = "strict" }"#), ("agent", r#""claude""#)];
+    [("env", r#"{ REVIEW = "strict" }"#), ("agent", r#""mine""#)];
 
 /// An agent that uses every key. Each value stands for what would be in a real file.
 const AGENT_SAMPLE: [(&str, &str); 8] = [
