@@ -216,7 +216,7 @@ mod tests {
 
         assert_eq!(
             printed,
-            r#"{"items":[{"path":"/state/trash/1-pane-a","kind":"trash","why":"retired long ago","bytes":3221225472,"action":"delete"}]}"#
+            r#"{"items":[{"path":"/state/trash/1-pane-a","kind":"trash","why":"retired long ago","bytes":3221225472,"action":"delete"}],"panes":[]}"#
         );
     }
 
