@@ -30,7 +30,7 @@ pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
     s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
         match contender.kind() {
             Kind::Ccmux => {
-                let run = s.home.state_root().join("run");
+                let run = running(s.dir())?;
                 let (samples, took) = lock_often(&run, s.dir().join("alone"), times)?;
                 each.sample(Kind::Ccmux, percentile(&samples, 50).context("no samples")?);
                 slow.sample(Kind::Ccmux, percentile(&samples, 99).context("no samples")?);
@@ -48,6 +48,13 @@ pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
         Ok(())
     });
     [each, slow, alone, crowd].into_iter().for_each(|row| report.add(row));
+}
+
+/// Where the daemon listens that runs now: every start has a state root of its own.
+fn running(dir: &Path) -> Result<PathBuf> {
+    let mut roots =
+        std::fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path().join("run")));
+    roots.find(|run| run.join(CONTROL_SOCKET).exists()).context("no daemon runs")
 }
 
 /// Takes and gives back a lock of its own again and again: microseconds of each, and all the time.
