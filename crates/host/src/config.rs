@@ -585,6 +585,7 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     fn the_agent_in_the_sample_can_be_taken_as_it_is() {
         let sample = sample();
         let (_, agent) = sample.split_once("# [agents.mine]").unwrap();
+        let (agent, _) = agent.split_once("\n\n").unwrap();
         let lines = agent.lines().map(|line| line.strip_prefix("# ").unwrap_or_default());
         let text = format!("[agents.mine]\n{}", lines.collect::<Vec<_>>().join("\n"));
 
