@@ -66,7 +66,8 @@ impl Agent {
             Self::Claude => "shift+tab to cycle",
             Self::Codex => "Ask Codex to do anything",
             Self::Gemini => "Type your message",
-            Self::Opencode => "ctrl+p commands",
+            // The next word is on another line when the path of the workspace is long.
+            Self::Opencode => "ctrl+p",
         }
     }
 }
