@@ -43,7 +43,9 @@ fn everything_on_disk_is_for_its_owner_alone() {
             let entry = entry.unwrap();
             let found = entry.metadata().unwrap();
             let mode = found.permissions().mode() & 0o777;
-            let expected = if found.is_dir() { 0o700 } else { 0o600 };
+            // What panes share is not to be written by anybody.
+            let writing = if dir.ends_with("shared") { 0 } else { 0o200 };
+            let expected = if found.is_dir() { 0o500 | writing } else { 0o400 | writing };
             assert_eq!(mode, expected, "{:?} has mode {mode:o}", entry.path());
             looked_at += 1;
             if found.is_dir() {

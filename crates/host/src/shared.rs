@@ -35,7 +35,7 @@ pub fn prepare(root: &StateRoot) -> Result<(), FileError> {
         let dir = root.shared().join(part);
         if !dir.is_dir() {
             make_dir(&dir)?;
-            set_mode(&dir, 0o555)?;
+            set_mode(&dir, 0o500)?;
         }
     }
     Ok(())
@@ -124,30 +124,30 @@ fn close(path: &Path) -> Result<(), FileError> {
     }
     if !found.is_dir() {
         let executable = found.permissions().mode() & 0o111 != 0;
-        return set_mode(path, if executable { 0o555 } else { 0o444 });
+        return set_mode(path, if executable { 0o500 } else { 0o400 });
     }
     set_mode(path, 0o700)?;
     for entry in fs::read_dir(path).map_err(FileError::when("read", path))? {
         close(&entry.map_err(FileError::when("read", path))?.path())?;
     }
-    set_mode(path, 0o555)
+    set_mode(path, 0o500)
 }
 
 /// Moves something that nobody may write to. A directory can be moved only by who may write to it.
 fn move_shared(from: &Path, to: &Path) -> Result<(), FileError> {
     let is_dir = fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
     if is_dir {
-        set_mode(from, 0o755)?;
+        set_mode(from, 0o700)?;
     }
     fs::rename(from, to).map_err(FileError::when("move", from))?;
-    if is_dir { set_mode(to, 0o555) } else { Ok(()) }
+    if is_dir { set_mode(to, 0o500) } else { Ok(()) }
 }
 
 /// Changes the entries of a directory that nobody else may change.
 fn changing(dir: &Path, change: impl FnOnce() -> Result<(), FileError>) -> Result<(), FileError> {
-    set_mode(dir, 0o755)?;
+    set_mode(dir, 0o700)?;
     let changed = change();
-    set_mode(dir, 0o555)?;
+    set_mode(dir, 0o500)?;
     changed
 }
 
@@ -187,9 +187,9 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(
             (mode(&place), mode(&root.shared().join("templates/docs/deep"))),
-            (0o444, 0o555)
+            (0o400, 0o500)
         );
-        assert_eq!(mode(&root.shared().join("templates")), 0o555);
+        assert_eq!(mode(&root.shared().join("templates")), 0o500);
         assert!(take_out(&root, "docs").unwrap() && !take_out(&root, "docs").unwrap());
         assert!(add(&root, PARTS[0], dir.path()).is_err(), "it contains the root");
     }
