@@ -162,7 +162,7 @@ fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
         user.home.ccmux(&["show", "in-tmux"]).run().status.success()
     });
 
-    let seen = fs::read_to_string(user.project.join("seen")).unwrap();
+    let seen = fs::read_to_string(path(&outer, "workspace").join("seen")).unwrap();
     assert!(seen.contains("CLAUDECODE=1"), "claude has left its marks: {seen}");
     let names = |pid: u64| -> BTreeSet<String> {
         process::environment(u32::try_from(pid).unwrap()).into_keys().collect()
@@ -302,7 +302,7 @@ fn shared_starts(number: usize) -> u64 {
     agents::trust(Agent::Claude, &user.home_dir(), &user.project);
     let name = |n: usize| format!("dev{n:02}");
     for n in 0..number {
-        user.new_pane(&name(n), &["--isolation", "none"], &[]);
+        user.new_pane(&name(n), &["--isolation", "none", "--workspace", "shared"], &[]);
     }
     (0..number).for_each(|n| user.wait_ready(&name(n)));
     (0..number).for_each(|n| drop(user.home.ccmux(&["stop", &name(n)]).ok()));

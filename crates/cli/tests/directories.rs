@@ -501,7 +501,7 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
         assert_eq!(says(&emptying[path]), ("trash", "delete"));
     }
     assert_eq!(says(&emptying[&notes]), ("unknown", "keep"));
-    assert!(text.starts_with("ACTION"), "{text}");
+    assert!(text.starts_with("PANE") && text.contains("\nACTION"), "{text}");
     assert!(text.contains("would delete 300 KiB") && text.contains("would move"), "{text}");
     assert!(text.contains("the next is deleted after 20"), "{text}");
     for item in collected.values() {
