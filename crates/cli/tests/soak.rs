@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -154,5 +154,6 @@ fn directories(home: &Home) -> usize {
             entries.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count()
         })
     };
-    kinds.filter(|kind| kind.is_dir()).map(|kind| count(&kind)).sum()
+    let of_panes = |kind: &PathBuf| kind.is_dir() && !kind.ends_with("shared");
+    kinds.filter(of_panes).map(|kind| count(&kind)).sum()
 }
