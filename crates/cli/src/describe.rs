@@ -488,6 +488,15 @@ mod tests {
                 outcome: Outcome::Changed,
                 evidence: Evidence::Nothing,
             },
+            Happening::Conflict {
+                path: "/src/main.rs".to_owned(),
+                pane: Some(pane),
+                name: Some(dev1().name),
+                holder: Some(pane),
+                held_by: "pane qa1".to_owned(),
+                outcome: Outcome::ChangedToo,
+                evidence: Evidence::Kernel,
+            },
         ];
 
         let lines = (1..).zip(all).map(|(seq, what)| event(&Event { seq, at: NOW, what }, style()));

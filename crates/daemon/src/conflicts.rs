@@ -40,7 +40,10 @@ impl Supervisor {
     /// Files that were lately changed without their lock, as findings.
     pub(crate) async fn trespasses(&self) -> Vec<Finding> {
         let changed = |what: &Happening| {
-            matches!(what, Happening::Conflict { outcome: Outcome::Changed, .. })
+            matches!(
+                what,
+                Happening::Conflict { outcome: Outcome::Changed | Outcome::ChangedToo, .. }
+            )
         };
         let found = self.recent_conflicts(changed).await;
         found.iter().filter_map(|event| finding(&event.what)).collect()
@@ -98,12 +101,16 @@ impl Supervisor {
 }
 
 fn finding(what: &Happening) -> Option<Finding> {
-    let Happening::Conflict { path, name, held_by, .. } = what else { return None };
+    let Happening::Conflict { path, name, held_by, outcome, .. } = what else { return None };
+    let whose = match outcome {
+        Outcome::Refused | Outcome::Changed => "a file that it held was changed by another",
+        Outcome::ChangedToo => "a file that it had just changed was changed by another",
+    };
     let who = name.as_ref().map_or_else(|| "somebody".to_owned(), |name| format!("pane {name}"));
     Some(Finding {
         severity: Severity::Info,
         subject: held_by.clone(),
-        what: "a file that it held was changed by another".to_owned(),
+        what: whose.to_owned(),
         evidence: format!("{who} changed `{path}`"),
         remedy:
             "look at the file; panes that work in trees of their own cannot do this to each other"

@@ -22,6 +22,7 @@
 //! - Every task runs on one `TaskTracker`; a graceful stop waits for it.
 
 mod command;
+mod commons;
 mod conflicts;
 mod conversation;
 mod follow;

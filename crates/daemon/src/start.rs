@@ -200,6 +200,7 @@ async fn live(
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_states());
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_following(news));
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_watch());
+    supervisor.tasks.spawn(Arc::clone(supervisor).keep_commons());
     let serving = supervisor.tasks.spawn(Arc::clone(supervisor).serve(listener));
     point("recover.bound").await;
     let recovered = Box::pin(supervisor.recover(set_aside)).await;

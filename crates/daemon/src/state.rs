@@ -63,6 +63,7 @@ impl Supervisor {
     /// A step in the life of a pane: its state is written as soon as nobody waits for anything.
     pub(crate) fn note_step(&self, pane: PaneId) {
         self.states.note(pane, News::Step);
+        self.commons.look_again();
     }
 
     /// Something about a pane is different: its state is written soon.

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::commons::Commons;
 use crate::conversation::Claims;
 use crate::follow::Follower;
 use crate::locks::Locks;
@@ -43,6 +44,8 @@ pub(crate) struct Supervisor {
     pub(crate) follower: Follower,
     /// Watches over files that panes hold.
     pub(crate) watchman: Watchman,
+    /// Watches over trees that panes share.
+    pub(crate) commons: Commons,
     /// What was read of the user's own files.
     pub(crate) digests: Arc<Digests>,
     /// What is known of the agents' programs.
@@ -76,6 +79,8 @@ impl Supervisor {
     ) -> Self {
         // As it is spelt in the environment of every keeper.
         let household = Household::of(&root.path().to_string_lossy());
+        let watchman = Watchman::new(household.clone());
+        let commons = Commons::new(watchman.held(), household.clone());
         Self {
             root,
             household,
@@ -87,7 +92,8 @@ impl Supervisor {
             ports: Ports::default(),
             states: States::default(),
             follower,
-            watchman: Watchman::default(),
+            watchman,
+            commons,
             digests: Arc::default(),
             probes: Probes::default(),
             tasks,

@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use host::household::Household;
+use host::witness::Witness;
 use host::writer::{self, Content};
 use model::PaneId;
 use model::conflict::{Evidence, Outcome, Sighting};
 use model::event::Happening;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::supervisor::{Supervisor, run_blocking};
 
@@ -32,9 +34,16 @@ const SETTLES: Duration = Duration::from_millis(150);
 /// The outside of it.
 pub(crate) struct Watchman {
     book: Arc<Mutex<Book>>,
-    watcher: Mutex<Option<RecommendedWatcher>>,
+    watcher: Mutex<Option<Eyes>>,
+    household: Household,
     wake: mpsc::UnboundedSender<Noticed>,
     notices: Mutex<Option<Notices>>,
+}
+
+/// What sees changes, and who makes them where the system tells.
+struct Eyes {
+    watcher: RecommendedWatcher,
+    witness: Option<Witness>,
 }
 
 /// Changes that were noticed.
@@ -50,6 +59,7 @@ struct Trespass {
     path: PathBuf,
     holder: PaneId,
     writer: Option<PaneId>,
+    evidence: Evidence,
 }
 
 #[derive(Debug, Default)]
@@ -84,15 +94,28 @@ struct Glance {
     writer: Option<PaneId>,
 }
 
-impl Default for Watchman {
-    fn default() -> Self {
-        let (wake, notices) = mpsc::unbounded_channel();
-        let notices = Mutex::new(Some(notices));
-        Self { book: Arc::default(), watcher: Mutex::default(), wake, notices }
+/// Which files are held at this moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Held(Arc<Mutex<Book>>);
+
+impl Held {
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        lock(&self.0).files.contains_key(path)
     }
 }
 
 impl Watchman {
+    /// Watches nothing yet. The household belongs to no pane.
+    pub(crate) fn new(household: Household) -> Self {
+        let (wake, notices) = mpsc::unbounded_channel();
+        let notices = Mutex::new(Some(notices));
+        Self { book: Arc::default(), watcher: Mutex::default(), household, wake, notices }
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held(Arc::clone(&self.book))
+    }
+
     /// A pane is about to edit a file, which it holds.
     pub(crate) async fn editing(&self, pane: PaneId, path: &str) {
         self.add(pane, path, true).await;
@@ -188,10 +211,12 @@ impl Watchman {
         if watcher.is_none() {
             *watcher = self.make();
         }
-        let Some(watcher) = watcher.as_mut() else { return };
+        let Some(Eyes { watcher, witness }) = watcher.as_mut() else { return };
         if let Err(error) = watcher.watch(dir, RecursiveMode::NonRecursive) {
             warn!(dir = %dir.display(), %error, "changes in here are not noticed");
             lock(&self.book).missing.insert(dir.to_owned());
+        } else if let Some(Err(error)) = witness.as_ref().map(|witness| witness.watch(dir)) {
+            info!(dir = %dir.display(), %error, "the kernel does not tell who writes in here");
         }
     }
 
@@ -211,13 +236,14 @@ impl Watchman {
         if nothing_left {
             // Its thread goes with it.
             *watcher = None;
-        } else if let Some(watcher) = watcher.as_mut().filter(|_| is_last) {
+        } else if let Some(Eyes { watcher, witness }) = watcher.as_mut().filter(|_| is_last) {
             // It goes with its directory as well.
             let _gone = watcher.unwatch(dir);
+            witness.iter().for_each(|witness| witness.unwatch(dir));
         }
     }
 
-    fn make(&self) -> Option<RecommendedWatcher> {
+    fn make(&self) -> Option<Eyes> {
         let (book, wake) = (Arc::clone(&self.book), self.wake.clone());
         let made = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let Ok(event) = event else { return };
@@ -242,7 +268,10 @@ impl Watchman {
                 }
             }
         });
-        made.map_err(|error| warn!(%error, "changes of held files will not be noticed")).ok()
+        let watcher = made
+            .map_err(|error| warn!(%error, "changes of held files will not be noticed"))
+            .ok()?;
+        Some(Eyes { watcher, witness: Witness::new(self.household.clone()).ok() })
     }
 
     /// Whether a file that was changed was so by another one than its holder.
@@ -253,11 +282,18 @@ impl Watchman {
             (watched.noticed.take()?, watched.told)
         };
         let looked_at = path.clone();
-        let (content, at_it) = run_blocking(move || {
-            let at_it = glance.writer.or_else(|| writer::of(&looked_at));
-            (writer::content(&looked_at), at_it)
+        let (content, open_by) = run_blocking(move || {
+            let open_by = glance.writer.or_else(|| writer::of(&looked_at));
+            (writer::content(&looked_at), open_by)
         })
         .await;
+        let by_kernel = self.writer_of(&path);
+        let at_it = by_kernel.or(open_by);
+        let evidence = match (by_kernel, open_by) {
+            (Some(_), _) => Evidence::Kernel,
+            (None, Some(_)) => Evidence::OpenFile,
+            (None, None) => Evidence::Nothing,
+        };
         let mut book = lock(&self.book);
         let watched = book.files.get_mut(&path)?;
         if watched.content == content || watched.told != told {
@@ -266,7 +302,12 @@ impl Watchman {
         watched.content = content;
         let Watched { holder, editing, tells, .. } = *watched;
         let sighting = Sighting { holder, writer: at_it, editing, tells };
-        sighting.is_conflict().then_some(Trespass { path, holder, writer: at_it })
+        sighting.is_conflict().then_some(Trespass { path, holder, writer: at_it, evidence })
+    }
+
+    /// The pane that wrote last to a file, by the word of the kernel.
+    fn writer_of(&self, path: &Path) -> Option<PaneId> {
+        lock(&self.watcher).as_ref()?.witness.as_ref()?.writer_of(path)
     }
 }
 
@@ -311,7 +352,7 @@ impl Supervisor {
     }
 
     async fn changed_without_lock(self: &Arc<Self>, trespass: Trespass) {
-        let Trespass { path, holder, writer } = trespass;
+        let Trespass { path, holder, writer, evidence } = trespass;
         let name = match writer {
             Some(writer) => self.name_of(writer).await,
             None => None,
@@ -327,7 +368,7 @@ impl Supervisor {
             holder: Some(holder),
             held_by,
             outcome: Outcome::Changed,
-            evidence: writer.map_or(Evidence::Nothing, |_| Evidence::OpenFile),
+            evidence,
         };
         if self.tell_conflict(told).await.is_err() {
             warn!(path = %path.display(), "a conflict is not on record");
@@ -336,7 +377,7 @@ impl Supervisor {
 }
 
 /// Where a path leads, and what is there.
-async fn look(path: &str) -> (PathBuf, Content) {
+pub(crate) async fn look(path: &str) -> (PathBuf, Content) {
     let path = PathBuf::from(path);
     run_blocking(move || {
         let path = path.canonicalize().unwrap_or_else(|_| in_canonical_dir(&path));

@@ -33,6 +33,7 @@ pub mod state;
 pub mod store;
 pub mod transcript;
 pub mod usage;
+pub mod witness;
 pub mod workspace;
 pub mod writer;
 

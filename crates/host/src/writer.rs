@@ -20,20 +20,34 @@ pub struct Content {
     stamp: Option<(u64, i64, i64)>,
 }
 
+impl Content {
+    /// Whether there is a file.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.hash.is_some() || self.stamp.is_some()
+    }
+}
+
 /// What is in the file now; a file that is not there has a content as well.
 #[must_use]
 pub fn content(path: &Path) -> Content {
+    content_up_to(path, MOST_READ)
+}
+
+/// The same, where a file that is larger is not read.
+#[must_use]
+pub fn content_up_to(path: &Path, most: u64) -> Content {
     let nothing = Content { hash: None, stamp: None };
     let Ok(found) = fs::metadata(path) else { return nothing };
     if !found.is_file() {
         return nothing;
     }
-    if found.len() > MOST_READ {
+    if found.len() > most {
         let stamp = (found.len(), found.mtime(), found.mtime_nsec());
         return Content { hash: None, stamp: Some(stamp) };
     }
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_READ).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.map_or(nothing, |_| Content { hash: Some(*blake3::hash(&bytes).as_bytes()), stamp: None })
 }
 

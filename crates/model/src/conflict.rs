@@ -1,12 +1,18 @@
 //! Two panes and one file: what became of it, and how it is known who it was.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::PaneId;
+use crate::time::Timestamp;
 
-/// What became of a file that one pane held and another wanted.
+/// How long a change is fresh, in milliseconds: who changes the file meanwhile may not have seen it.
+const FRESH: i64 = 10 * 60 * 1000;
+
+/// What became of a file that one pane held or had changed, and another wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -14,6 +20,8 @@ pub enum Outcome {
     Refused,
     /// The file was changed without its lock.
     Changed,
+    /// The file, which nobody held, was changed soon after another pane had changed it.
+    ChangedToo,
 }
 
 /// How it is known who wanted or changed the file.
@@ -34,7 +42,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Refused => "was refused",
-            Self::Changed => "changed",
+            Self::Changed | Self::ChangedToo => "changed",
         })
     }
 }
@@ -63,6 +71,37 @@ impl Sighting {
     }
 }
 
+/// The last change of a file that nobody holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastChange {
+    /// The pane that made it, if that is known.
+    pub writer: Option<PaneId>,
+    /// When it was noticed.
+    pub at: Timestamp,
+}
+
+impl LastChange {
+    /// The pane whose fresh change another one has now changed. Nobody is blamed where it is not
+    /// known who it was, then or now.
+    #[must_use]
+    pub fn crossed_by(self, now: Self) -> Option<PaneId> {
+        let (before, after) = (self.writer?, now.writer?);
+        let is_fresh = now.at.0.saturating_sub(self.at.0) <= FRESH;
+        (before != after && is_fresh).then_some(before)
+    }
+}
+
+/// The trees in which two or more of those work who work in `places`: each place that another one
+/// is, or is around. None of them is in another one.
+#[must_use]
+pub fn common_trees<'a>(places: &[&'a str]) -> BTreeSet<&'a str> {
+    let is_in = |place: &str, tree: &str| Path::new(place).starts_with(tree);
+    let shared = |place: &&&str| places.iter().filter(|tree| is_in(place, tree)).count() > 1;
+    let all: BTreeSet<&str> = places.iter().filter(shared).copied().collect();
+    let is_outermost = |place: &&&str| !all.iter().any(|tree| tree != *place && is_in(place, tree));
+    all.iter().filter(is_outermost).copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +123,41 @@ mod tests {
         for (writer, editing, tells, conflict) in table {
             let sighting = Sighting { holder, writer, editing, tells };
             assert_eq!(sighting.is_conflict(), conflict, "{sighting:?}");
+        }
+    }
+    #[test]
+    fn only_a_fresh_change_by_another_pane_is_crossed() {
+        let (one, two) = (PaneId::from_random([1; 16]), PaneId::from_random([2; 16]));
+        let change = |writer, at| LastChange { writer, at: Timestamp(at) };
+        #[rustfmt::skip]
+        let table = [
+            // before                 now                         whose
+            (change(Some(one), 1000), change(Some(two), 2000),         Some(one)),
+            (change(Some(one), 1000), change(Some(two), 1000 + FRESH), Some(one)),
+            (change(Some(one), 1000), change(Some(two), 1001 + FRESH), None),
+            (change(Some(one), 1000), change(Some(one), 2000),         None),
+            (change(Some(one), 1000), change(None, 2000),              None),
+            (change(None, 1000),      change(Some(two), 2000),         None),
+            (change(Some(one), 2000), change(Some(two), 1000),         Some(one)),
+        ];
+        for (before, now, whose) in table {
+            assert_eq!(before.crossed_by(now), whose, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_common_where_two_work_in_it_or_around_it() {
+        let table: [(&[&str], &[&str]); 7] = [
+            (&[], &[]),
+            (&["/a"], &[]),
+            (&["/a", "/b"], &[]),
+            (&["/a", "/ab"], &[]),
+            (&["/a", "/a", "/b"], &["/a"]),
+            (&["/a", "/a/b", "/c"], &["/a/b"]),
+            (&["/a", "/a", "/a/b", "/a/b/c", "/x", "/x/y"], &["/a", "/x/y"]),
+        ];
+        for (places, trees) in table {
+            assert_eq!(common_trees(places).into_iter().collect::<Vec<_>>(), trees, "{places:?}");
         }
     }
 }

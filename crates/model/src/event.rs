@@ -171,7 +171,7 @@ pub enum Happening {
         /// The pane.
         pane: PaneId,
     },
-    /// A pane wanted or changed a file that another one held.
+    /// A pane wanted or changed a file that another one held or had just changed.
     Conflict {
         /// The file.
         path: String,
@@ -179,9 +179,9 @@ pub enum Happening {
         pane: Option<PaneId>,
         /// What that pane was called then.
         name: Option<Name>,
-        /// The pane that held it; none if a process outside of panes did.
+        /// The pane that held or had changed it; none if a process outside of panes held it.
         holder: Option<PaneId>,
-        /// What the holder was called then.
+        /// What that one was called then.
         held_by: String,
         /// What became of it.
         outcome: Outcome,

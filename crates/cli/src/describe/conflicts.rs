@@ -1,5 +1,6 @@
 //! Conflicts, for people.
 
+use model::conflict::Outcome;
 use model::event::Happening;
 
 /// What happened, in a sentence.
@@ -12,5 +13,9 @@ pub(super) fn line(what: &Happening) -> String {
         (None, Some(pane)) => format!("pane {}", pane.short()),
         (None, None) => "somebody".to_owned(),
     };
-    format!("{who} {outcome} {path}, which {held_by} held")
+    let why = match outcome {
+        Outcome::Refused | Outcome::Changed => "held",
+        Outcome::ChangedToo => "had changed shortly before",
+    };
+    format!("{who} {outcome} {path}, which {held_by} {why}")
 }

@@ -45,6 +45,7 @@ impl Supervisor {
         let panes = self.panes_by_age(&mut report).await;
         report.add(self.silent_keepers(&panes).await);
         report.add(self.trespasses().await);
+        report.add(self.commons.too_large());
         report.merge(self.installed(&client).await);
         for (pane, _) in &panes {
             self.refresh_conversation(pane, Seen::Watched).await;

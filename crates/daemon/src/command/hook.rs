@@ -32,6 +32,7 @@ impl Supervisor {
             (HookEvent::PreEdit, Some(path)) => self.before_edit(&request, path).await?,
             (HookEvent::PostEdit, Some(path)) => {
                 self.watchman.edited(request.pane, path).await;
+                self.commons.edited(request.pane, path).await;
                 None
             }
             (HookEvent::PreEdit | HookEvent::PostEdit, None) => None,
