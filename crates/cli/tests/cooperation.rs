@@ -419,6 +419,14 @@ struct Tally {
     done: bool,
 }
 
+/// Whether a claude says that somebody has replaced the file since it looked: it has to read it
+/// again. The last is what it says when that happened while it was reading.
+fn is_stale(text: &str) -> bool {
+    ["since read", "not been read", "changed after permission was checked"]
+        .iter()
+        .any(|why| text.contains(why))
+}
+
 type Tallies = Arc<Mutex<BTreeMap<&'static str, Tally>>>;
 
 /// Plays a model that adds a line to one file after the other, reads again what others changed, and
@@ -444,7 +452,7 @@ fn adds_lines(
             let ToolResult { text, is_error } = results.last().cloned().unwrap();
             if !has_read {
                 has_read = !is_error;
-                if is_error {
+                if is_error && !is_stale(&text) {
                     tally.strange.push(text);
                 }
             } else if text.contains(REFUSED) {
@@ -453,7 +461,7 @@ fn adds_lines(
             } else if !is_error {
                 tally.landed.push((at(edit), line(edit)));
                 (edit, has_read) = (edit + 1, false);
-            } else if text.contains("since read") || text.contains("not been read") {
+            } else if is_stale(&text) {
                 has_read = false;
             } else {
                 tally.strange.push(text);
