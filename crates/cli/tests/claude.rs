@@ -136,6 +136,13 @@ fn heavy_an_unknown_conversation_fails_in_the_pane_and_keeps_its_id() {
     assert_eq!(shown["conversation"], id.as_str());
 }
 
+/// Whether there is a pane of this name whose program runs.
+fn runs(user: &User, name: &str) -> bool {
+    let shown = user.home.ccmux(&["show", "--json", name]).run();
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+    shown["pane"]["pid"].is_u64()
+}
+
 #[test]
 fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
     let user = User::new(Agent::Claude);
@@ -151,16 +158,12 @@ fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
     user.stub.script([Answer::tool("Bash", serde_json::json!({"command": command}))]);
 
     user.home.ccmux(&["send", "outer", "start-one", "--enter"]).ok();
-    wait_until("claude has started a pane", DEADLINE, || {
-        user.home.ccmux(&["show", "inner"]).run().status.success()
-    });
+    wait_until("claude has started a pane", DEADLINE, || runs(&user, "inner"));
     let socket = user.home.dir().join("tmux");
     let new = format!("{ccmux} new -d -n in-tmux -- sleep 1000");
     let tmux = ["-f", "/dev/null", "-S", socket.to_str().unwrap(), "new-session", "-d", &new];
     user.home.program("tmux", &tmux).ok();
-    wait_until("tmux has started a pane", LONG, || {
-        user.home.ccmux(&["show", "in-tmux"]).run().status.success()
-    });
+    wait_until("tmux has started a pane", LONG, || runs(&user, "in-tmux"));
 
     let seen = fs::read_to_string(path(&outer, "workspace").join("seen")).unwrap();
     assert!(seen.contains("CLAUDECODE=1"), "claude has left its marks: {seen}");

@@ -24,6 +24,8 @@
 //!                                            a question, or too long
 //! ```
 
+use std::borrow::Cow;
+
 use memchr::{memchr, memchr3};
 
 use crate::query::string_query;
@@ -96,7 +98,7 @@ impl Filter {
     pub fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Passed {
         let idle = self.scanner.unfinished() == 0 && !self.out.owes_lead;
         if idle && memchr3(ESC, ENQ, C1_LEAD, bytes).is_none() {
-            out.extend_from_slice(bytes);
+            self.out.put(bytes, out);
             return Passed::All;
         }
         // In pieces, so that what is held when a string is decided is never longer than what the
@@ -130,18 +132,18 @@ impl Filter {
             kept = rest;
             match token {
                 Token::Text(text) => self.out.write(text, out),
-                Token::Control(ENQ) => {}
+                Token::Control(ENQ) => self.out.cut(out),
                 Token::Control(byte) => self.out.write(&[byte], out),
                 Token::Sequence { bytes, kind, terminated, .. } => {
                     let owes_escape = std::mem::take(&mut self.owes_escape);
                     match std::mem::take(&mut self.string) {
-                        Passage::Dropping => {}
+                        Passage::Dropping => self.out.cut(out),
                         Passage::Passing => {
                             let end = End { terminated, owes_escape };
                             self.out.write_string_end(used, kind, end, out);
                         }
                         Passage::Holding => match judge(bytes, kind) {
-                            Verdict::Remove => {}
+                            Verdict::Remove => self.out.cut(out),
                             Verdict::Resync => return Passed::Resync,
                             Verdict::Pass if matches!(kind, Kind::Esc | Kind::Csi) => {
                                 self.out.write(bytes, out);
@@ -189,10 +191,21 @@ impl Default for Filter {
 
 /// Whether an unfinished string is to be dropped (true), passed, or held on to.
 fn early_query(held: &[u8], kind: Kind) -> Option<bool> {
+    let held = &without_c1(held)[..];
     if held.len() <= STRING_LIMIT {
         return string_query(held, kind, false);
     }
     Some(string_query(&held[..STRING_LIMIT], kind, false).unwrap_or(true))
+}
+
+/// What the outer terminal would get of a sequence: that is what is judged.
+fn without_c1(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if memchr(C1_LEAD, bytes).is_none() {
+        return Cow::Borrowed(bytes);
+    }
+    let mut left = Vec::with_capacity(bytes.len());
+    Outlet::default().write(bytes, &mut left);
+    Cow::Owned(left)
 }
 
 /// Whether a token is passed and is exactly the bytes that it was made of.
@@ -217,7 +230,7 @@ fn judge(bytes: &[u8], kind: Kind) -> Verdict {
         Kind::Osc | Kind::Dcs | Kind::Other if bytes.len() > STRING_LIMIT => {
             if early_query(bytes, kind) == Some(false) { Verdict::Pass } else { Verdict::Remove }
         }
-        _ if query(bytes, kind) => Verdict::Remove,
+        _ if query(&without_c1(bytes), kind) => Verdict::Remove,
         Kind::Esc => judge_esc(bytes),
         Kind::Csi => csi(bytes).map_or(Verdict::Remove, |csi| judge_csi(&csi)),
         Kind::Osc | Kind::Dcs | Kind::Other => Verdict::Pass,
@@ -282,6 +295,8 @@ struct End {
 struct Outlet {
     /// The last byte may be the beginning of one and was not written yet.
     owes_lead: bool,
+    /// The last byte that was written.
+    last: u8,
 }
 
 impl Outlet {
@@ -291,25 +306,47 @@ impl Outlet {
             let Some(&next) = rest.first() else { return };
             self.owes_lead = false;
             match next {
-                0x80..=0x9f => rest = &rest[1..],
-                _ => out.push(C1_LEAD),
+                0x80..=0x9f => {
+                    rest = &rest[1..];
+                    self.cut(out);
+                }
+                _ => self.put(&[C1_LEAD], out),
             }
         }
         while let Some(at) = memchr(C1_LEAD, rest) {
-            out.extend_from_slice(&rest[..at]);
+            self.put(&rest[..at], out);
             match rest.get(at + 1) {
                 None => {
                     self.owes_lead = true;
                     return;
                 }
-                Some(0x80..=0x9f) => rest = &rest[at + 2..],
+                Some(0x80..=0x9f) => {
+                    rest = &rest[at + 2..];
+                    self.cut(out);
+                }
                 Some(_) => {
-                    out.push(C1_LEAD);
+                    self.put(&[C1_LEAD], out);
                     rest = &rest[at + 1..];
                 }
             }
         }
-        out.extend_from_slice(rest);
+        self.put(rest, out);
+    }
+
+    fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.last = bytes.last().copied().unwrap_or(self.last);
+        out.extend_from_slice(bytes);
+    }
+
+    /// Something was left out here. If a character was begun before it, what follows must not
+    /// complete it: a NUL keeps them apart, and does nothing else, in a string neither.
+    fn cut(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.owes_lead) {
+            self.put(&[C1_LEAD], out);
+        }
+        if self.last >= 0x80 {
+            self.put(b"\0", out);
+        }
     }
 
     /// Writes a part of a string without what the scanner would have left out of it.
@@ -366,6 +403,20 @@ mod tests {
         let mut from = 0;
         let piece = |to| &bytes[std::mem::replace(&mut from, to)..to];
         cuts.into_iter().map(piece).collect()
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_character_does_not_complete_it() {
+        let parts: [&[u8]; 4] = [b"\x1bP$qm\x1b\\", b"\x1b[c", b"\x05", b"\xc2\x80"];
+        for part in parts {
+            let (out, _) = pass_both_ways(&[b"\xe2\x82", part, b"\xac"].concat());
+            assert_eq!(out, b"\xe2\x82\0\xac", "{}", part.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_question_with_a_control_character_in_it_is_a_question() {
+        assert_eq!(pass_both_ways(b"\x1b_Gi=1,a=q\xc2\x9b\x1b\\").0, b"");
     }
 
     /// In one chunk, and byte by byte.

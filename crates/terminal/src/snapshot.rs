@@ -353,6 +353,7 @@ fn margins(screen: &Screen, writer: &mut Writer) {
         decimal(end, &mut writer.out);
         writer.raw(b"r");
         writer.at = At::Unknown;
+        writer.bottom = Some(end - 1);
     }
 }
 
@@ -522,6 +523,11 @@ mod tests {
     #[test]
     fn a_full_row_that_does_not_wrap_is_not_joined_to_the_next() {
         check_bytes(2, 2, b"\x1b#8", b"");
+    }
+
+    #[test]
+    fn a_cursor_just_below_the_region_does_not_scroll_it() {
+        check_bytes(5, 3, b"\x1b[0;2rA0 0  AAaa \x1b[3HAaa0 A  \x1b[m\x1b[3f", b"");
     }
 
     #[test]

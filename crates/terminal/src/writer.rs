@@ -29,6 +29,8 @@ pub(crate) struct Writer {
     columns: usize,
     /// What the terminal adds to a row in a cursor position.
     pub(crate) origin: usize,
+    /// The last row of the region that scrolls, where there is one: a new line there moves no cursor.
+    pub(crate) bottom: Option<usize>,
 }
 
 impl Writer {
@@ -42,6 +44,7 @@ impl Writer {
             last: None,
             columns,
             origin: 0,
+            bottom: None,
         }
     }
 
@@ -62,7 +65,9 @@ impl Writer {
         match self.at {
             At::Cell(r, c) if (r, c) == (row, column) => return,
             At::Cell(r, c) if r == row && c < column => self.csi(column - c, b"C"),
-            At::Cell(r, _) | At::Wrapping(r) if r + 1 == row && column == 0 && self.origin == 0 => {
+            At::Cell(r, _) | At::Wrapping(r)
+                if r + 1 == row && column == 0 && self.origin == 0 && self.bottom != Some(r) =>
+            {
                 self.raw(b"\r\n");
             }
             At::Cell(..) | At::Wrapping(_) | At::Unknown => {
