@@ -49,7 +49,12 @@ fn main() -> ExitCode {
 
 /// Measures everything that was asked for; `false` if something could not be measured.
 fn bench(args: &Args) -> Result<bool> {
-    let home = Arc::new(Home::new(args.ccmux.clone().unwrap_or_default()));
+    // Commands are run elsewhere than here.
+    let ccmux = args
+        .ccmux
+        .as_ref()
+        .map(|ccmux| ccmux.canonicalize().with_context(|| format!("no {}", ccmux.display())));
+    let home = Arc::new(Home::new(ccmux.transpose()?.unwrap_or_default()));
     clean_up_when_interrupted(&home)?;
     let mut contenders = contenders(args, &home)?;
     let mut report = Report::new(machine::describe(&home));
