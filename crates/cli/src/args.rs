@@ -17,7 +17,7 @@ use model::isolation::Method;
 use model::key::Key;
 use model::limits::LimitWishes;
 use model::{Name, SessionMode, Size, WorkspaceKind};
-use protocol::control::Until;
+use protocol::look::Until;
 
 pub(crate) use environment::{EnvArgs, SurroundingsArgs};
 pub(crate) use hook::HookArgs;

@@ -120,8 +120,7 @@ fn a_frozen_pane_is_found_frozen_by_the_next_daemon_and_can_be_stopped() {
     wait_for(&home, "writer", "ready");
     home.kill_daemon();
     // The keeper is asked directly: nobody may start a daemon that would hear of it.
-    let typed =
-        protocol::control::Typing { text: "4".to_owned(), enter: true, ..Default::default() };
+    let typed = protocol::look::Typing { text: "4".to_owned(), enter: true, ..Default::default() };
     let mut keeper = protocol::client::Connection::open(&pane.dir, protocol::pane::SOCKET).unwrap();
     keeper.ask_keeper(&protocol::pane::Request::Type(typed)).unwrap();
     wait_until("it is frozen", PATIENCE, || pane.dir.join("frozen.json").exists());

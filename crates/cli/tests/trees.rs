@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use model::ProcessIdentity;
 use protocol::client::Connection;
-use protocol::control::Typing;
+use protocol::look::Typing;
 use protocol::pane::{Request, SOCKET};
 use testkit::{DEADLINE, Home, Pane, process, wait_until};
 

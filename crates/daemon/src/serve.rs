@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_fit_is_an_error_and_no_panic() {
-        let text = protocol::control::Text {
+        let text = protocol::look::Text {
             text: "x".repeat(MAX_BODY),
             bytes: None,
             from: 0,

@@ -25,7 +25,7 @@ use host::{clock, file, hooks, remove};
 use model::config::CleanupConfig;
 use model::event::Happening;
 use model::{PaneId, Timestamp};
-use protocol::control::GcKind;
+use protocol::gc::GcKind;
 use tracing::{info, warn};
 
 use self::survey::Entry;

@@ -17,7 +17,7 @@ use host::file::{self, FileError};
 use host::furnish;
 use model::config::duration;
 use model::{PaneId, Timestamp};
-use protocol::control::GcKind;
+use protocol::gc::GcKind;
 
 use crate::sweep::{Fate, Finding};
 

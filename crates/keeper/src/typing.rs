@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::key::{Key, KeyCode};
-use protocol::control::Typing;
+use protocol::look::Typing;
 use terminal::{Modes, key};
 
 use crate::input::Item;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use model::event::Event;
 use model::health::Health;
 use model::isolation::Isolation;
-use model::key::Key;
 use model::limits::{Frozen, LimitWishes};
 use model::ports::PortBlock;
 use model::{
@@ -19,10 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::EnvironmentView;
 use crate::error::ErrorBody;
+use crate::gc::Collected;
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
-use crate::workspace::{PaneUsage, ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
+use crate::look::{Text, Typing, Until, View};
+use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
 
 /// A question to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,46 +172,6 @@ pub enum Request {
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
     DaemonStop,
-}
-
-/// What to type into a pane: text, then keys, then Enter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Typing {
-    /// Text, delivered as a paste where the program takes pastes.
-    pub text: String,
-    /// Keys after the text.
-    pub keys: Vec<Key>,
-    /// Press Enter at the end, separately enough that no program takes it for part of the paste.
-    pub enter: bool,
-}
-
-/// What to look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum View {
-    /// The visible screen as text.
-    Screen,
-    /// The last lines of screen and history as text.
-    Lines(usize),
-    /// Raw output from an offset on (none: the oldest kept), at most [`LOG_PIECE`] bytes.
-    Log {
-        /// The first byte wanted.
-        from: Option<u64>,
-    },
-}
-
-/// The most bytes of the log in one answer. A longer log takes several questions.
-pub const LOG_PIECE: usize = 1 << 20;
-
-/// What to wait for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Until {
-    /// The pane's process has ended.
-    Exit,
-    /// A line on the screen, or one that passed by since the question, matches this pattern.
-    Text(String),
 }
 
 /// The daemon's word on a question.
@@ -422,79 +383,6 @@ pub struct LiveView {
     /// Why output is missing from the log, if some is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,
-}
-
-/// A piece of a pane's output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Text {
-    /// The text; for a log, its bytes with what is not UTF-8 replaced.
-    pub text: String,
-    /// For a log, the bytes themselves, where `text` had to replace some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Vec<u8>>,
-    /// For a log, the offset of the first byte given, which is later than the one asked for if
-    /// that is no longer kept.
-    pub from: u64,
-    /// The offset that this stands for; asking from here on gives what follows.
-    pub next: u64,
-    /// More is there already.
-    pub more: bool,
-}
-
-/// `gc`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
-    /// Everything that belongs to no pane: first what is in the trash.
-    pub items: Vec<GcItem>,
-    /// What each pane takes.
-    #[serde(default)]
-    pub panes: Vec<PaneUsage>,
-    /// When the next of what is kept in the trash will be deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_due: Option<Timestamp>,
-}
-
-/// Something that belongs to no pane.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GcItem {
-    /// Where it is, or was.
-    pub path: String,
-    /// What it is.
-    pub kind: GcKind,
-    /// Why that becomes of it, for people.
-    pub why: String,
-    /// What it takes on disk.
-    pub bytes: u64,
-    /// What becomes of it; after a dry run, what would.
-    pub action: GcAction,
-}
-
-/// What something is that belongs to no pane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GcKind {
-    /// A retired directory.
-    Trash,
-    /// A directory of a pane that is gone.
-    Orphan,
-    /// Nothing that ccmux has made.
-    Unknown,
-    /// A directory that was to stay when its pane was closed.
-    Kept,
-}
-
-/// What becomes of something that belongs to no pane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GcAction {
-    /// It is deleted.
-    Delete,
-    /// It is moved to the trash.
-    Trash,
-    /// It stays.
-    Keep,
-    /// It should have gone and is still there.
-    Failed,
 }
 
 /// `daemon status`.

@@ -10,10 +10,12 @@ pub mod control;
 pub mod environment;
 pub mod error;
 pub mod frame;
+pub mod gc;
 pub mod greeting;
 pub mod hooks;
 pub mod limits;
 pub mod locks;
+pub mod look;
 pub mod pane;
 pub mod workspace;
 

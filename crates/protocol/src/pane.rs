@@ -16,10 +16,11 @@ use model::limits::Limits;
 use model::{ProcessIdentity, Size, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::control::{LiveView, Typing};
+use crate::control::LiveView;
 use crate::error::ErrorBody;
 use crate::greeting::Versions;
 use crate::limits::LimitsView;
+use crate::look::Typing;
 
 /// The name of a keeper's socket in the pane's directory.
 pub const SOCKET: &str = "keeper.sock";

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use protocol::control::Until;
+use protocol::look::Until;
 
 /// A variable for a pane: set here, or taken over from the client's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]

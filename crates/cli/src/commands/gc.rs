@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use protocol::ErrorCode;
-use protocol::control::{Collected, GcAction, GcItem, GcKind, Request, Response};
+use protocol::control::{Request, Response};
+use protocol::gc::{Collected, GcAction, GcItem, GcKind};
 use protocol::workspace::PaneUsage;
 use serde::Serialize;
 

@@ -4,7 +4,8 @@ mod follow;
 mod log;
 
 use protocol::ErrorBody;
-use protocol::control::{Request, Response, Text, View};
+use protocol::control::{Request, Response};
+use protocol::look::{Text, View};
 
 use crate::args::ReadArgs;
 use crate::connect::Link;

@@ -2,7 +2,8 @@
 
 use std::io::{self, Read as _};
 
-use protocol::control::{Request, Response, Typing};
+use protocol::control::{Request, Response};
+use protocol::look::Typing;
 use serde::Serialize;
 
 use crate::args::SendArgs;

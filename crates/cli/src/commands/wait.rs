@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use model::Ending;
-use protocol::control::{Request, Response, Until};
+use protocol::control::{Request, Response};
+use protocol::look::Until;
 use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
 

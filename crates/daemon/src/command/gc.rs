@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use host::usage;
-use protocol::control::{Collected, GcAction, GcItem, Response};
+use protocol::control::Response;
+use protocol::gc::{Collected, GcAction, GcItem};
 
 use super::Failure;
 use crate::supervisor::{Supervisor, run_blocking};

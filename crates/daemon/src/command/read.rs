@@ -6,8 +6,9 @@ use std::time::Duration;
 use host::file::FileError;
 use host::log::LogReader;
 use model::PaneState;
-use protocol::control::{LOG_PIECE, Response, Text, View};
+use protocol::control::Response;
 use protocol::frame::MAX_BODY;
+use protocol::look::{LOG_PIECE, Text, View};
 use protocol::pane::{Request as KeeperRequest, Response as KeeperResponse};
 use protocol::{ErrorBody, ErrorCode};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use model::Name;
-use protocol::control::{Response, Typing};
+use protocol::control::Response;
+use protocol::look::Typing;
 use protocol::pane::Request as KeeperRequest;
 use protocol::{ErrorBody, ErrorCode};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use host::store::PaneRow;
 use model::Ending;
-use protocol::control::{Response, Until};
+use protocol::control::Response;
+use protocol::look::Until;
 use protocol::{ErrorBody, ErrorCode};
 use regex::Regex;
 use tokio::time::timeout;

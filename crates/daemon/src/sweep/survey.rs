@@ -15,7 +15,7 @@ use model::config::duration;
 use model::isolation::{pane_entry, pane_of_entry};
 use model::orphan::{Found, Verdict, judge};
 use model::{PaneId, Timestamp};
-use protocol::control::GcKind;
+use protocol::gc::GcKind;
 use rustix::process::geteuid;
 
 use super::{Fate, Finding};

@@ -1,7 +1,7 @@
 //! The output log of a pane, piece by piece.
 
 use protocol::ErrorBody;
-use protocol::control::{Text, View};
+use protocol::look::{Text, View};
 
 use super::ask;
 use crate::connect::Link;
