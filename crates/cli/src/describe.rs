@@ -331,6 +331,7 @@ mod tests {
             name: "dev1".parse().unwrap(),
             agent: "shell".to_owned(),
             role: None,
+            unit: None,
             pid: Some(4711),
             state: PaneState::Running,
             ending: None,
@@ -427,8 +428,10 @@ mod tests {
             session: web(),
             pane: PaneView { live: Some(live), ..dev1() },
             warnings: Vec::new(),
+            repeated: false,
         };
-        let ended = PaneAnswer { session: web(), pane: tests(), warnings: Vec::new() };
+        let ended =
+            PaneAnswer { session: web(), pane: tests(), warnings: Vec::new(), repeated: false };
 
         insta::assert_snapshot!([alive, ended].map(|answer| pane(&answer, style())).join("--\n"));
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Origin, UserDir};
@@ -15,7 +16,7 @@ use crate::config::{AgentConfig, IsolationConfig};
 use crate::ids::PaneId;
 
 /// Where the agent of a pane finds its configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// In a configuration directory of the pane's own; the rest of the home is the user's.

@@ -13,6 +13,7 @@ use crate::config::{AgentConfig, IsolationConfig, PortsConfig, RoleConfig};
 use crate::conversation::{Asked, ConversationId, Start};
 use crate::environment::layers::{Layer, Layers, Unused};
 use crate::environment::{Environment, InvalidVariable};
+use crate::idempotency::IdempotencyKey;
 use crate::ids::{PaneId, SessionId};
 use crate::isolation::{Furnishing, Ground, Isolation, Method, Separation, is_in_a_pane, isolate};
 use crate::limits::{LimitWishes, Limits};
@@ -21,6 +22,7 @@ use crate::ports::PortBlock;
 use crate::role::{self, UnknownRole};
 use crate::session::SessionMode;
 use crate::size::Size;
+use crate::team::WantedPane;
 use crate::time::Timestamp;
 use crate::workspace::{Place, Workspace, WorkspaceKind};
 
@@ -72,6 +74,18 @@ pub struct LaunchRequest {
     pub client_env: BTreeMap<String, String>,
     /// What it may take, where that differs from what the configuration says.
     pub limits: LimitWishes,
+    /// What this request is called, so that it can be sent again.
+    pub key: Option<IdempotencyKey>,
+    /// The unit of its session that it belongs to.
+    pub unit: Option<Name>,
+    /// What its agent is told first.
+    pub prompt: Option<String>,
+    /// As what a team wants it; said by whoever makes the team, never by a client.
+    #[serde(skip)]
+    pub wanted: Option<Box<WantedPane>>,
+    /// The session that is being made with it, which nobody else may join yet.
+    #[serde(skip)]
+    pub run: Option<SessionId>,
 }
 
 /// Everything needed to start a pane again exactly (`pane.json`).
@@ -132,6 +146,12 @@ pub struct LaunchRecord {
     /// What it may take.
     #[serde(default)]
     pub limits: Limits,
+    /// The unit of its session that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Name>,
+    /// As what a team wants it, where it was made for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Box<WantedPane>>,
 }
 
 /// The directories of a pane, as absolute paths.
@@ -306,6 +326,8 @@ pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unpl
         unused,
         ports: setting.ports,
         limits: setting.limits.with(&request.limits),
+        unit: request.unit.clone(),
+        wanted: request.wanted.clone(),
     };
     Ok(Plan { record, furnishings, agent, users_dir, resumes, hook_file })
 }

@@ -92,6 +92,14 @@ pub enum Wish {
 #[serde(transparent)]
 pub struct LimitWishes(pub Vec<Wish>);
 
+impl LimitWishes {
+    /// Whether nothing is wished for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// Why a text is not a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLimit {

@@ -1,8 +1,10 @@
 //! Names that people give to sessions and panes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A display name: an alias for people, never an identity.
@@ -71,6 +73,20 @@ impl Name {
             })
             .find(|name| !taken(name))
             .expect("fewer names are taken than there are numbers")
+    }
+}
+
+impl JsonSchema for Name {
+    fn schema_name() -> Cow<'static, str> {
+        "Name".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "1 to 64 letters, digits, dots, dashes and underscores",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+        })
     }
 }
 

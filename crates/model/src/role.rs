@@ -12,7 +12,7 @@ use crate::config::nearest::nearest;
 pub const VARIABLE: &str = crate::agent::ROLE;
 
 /// The roles that everybody has.
-pub const BUILT_IN: [&str; 4] = ["dev", "qa", "ux", "pm"];
+pub const BUILT_IN: [&str; 7] = ["dev", "qa", "ux", "pm", "lead", "manager", "worker"];
 
 /// A role that nobody has described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +68,6 @@ mod tests {
         assert_eq!(preset(Some("qa"), &roles), Ok(RoleConfig::default()));
         assert_eq!(preset(Some("review"), &roles), Ok(own));
         let unknown = preset(Some("boss"), &roles).unwrap_err().to_string();
-        assert!(unknown.contains("dev, qa, ux, pm, review"), "{unknown}");
+        assert!(unknown.contains("dev, qa, ux, pm, lead, manager, worker, review"), "{unknown}");
     }
 }

@@ -23,6 +23,7 @@ use crate::hooks::{HookAnswer, HookRequest};
 use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
 use crate::look::{Text, Typing, Until, View};
+use crate::run::{RunAnswer, RunRequest, UpAnswer, UpRequest};
 use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
 
 /// A question to the daemon.
@@ -32,6 +33,10 @@ pub enum Request {
     /// Start a pane. Answered by [`Response::Pane`] when its process runs and the record of it is
     /// durable.
     New(Box<LaunchRequest>),
+    /// Make a session with all its panes: [`Response::Run`] when everything of it is durable.
+    Run(Box<RunRequest>),
+    /// Bring a team to what is described: [`Response::Up`].
+    Up(Box<UpRequest>),
     /// Every session with its panes: [`Response::Sessions`].
     List,
     /// One pane or session: [`Response::Pane`] or [`Response::Session`].
@@ -190,6 +195,10 @@ pub enum Reply {
 pub enum Response {
     /// One pane with its session.
     Pane(Box<PaneAnswer>),
+    /// A session that was made with all its panes.
+    Run(Box<RunAnswer>),
+    /// What became of a team.
+    Up(Box<UpAnswer>),
     /// One session with its panes.
     Session(SessionAnswer),
     /// Everything there is.
@@ -244,6 +253,9 @@ pub struct PaneAnswer {
     /// What was not done that somebody may have expected, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// It was there already: an earlier request with the same key has made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
 }
 
 /// `show SESSION`.
@@ -301,6 +313,9 @@ pub struct PaneView {
     pub agent: String,
     /// What it is for, where somebody said so.
     pub role: Option<String>,
+    /// The unit of its session that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Name>,
     /// The process at the head of the pane, while it lives.
     pub pid: Option<u32>,
     /// Where it is in its life.

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod locks;
 pub mod look;
 pub mod pane;
+pub mod run;
 pub mod workspace;
 
 pub use error::{ErrorBody, ErrorCode};

@@ -44,6 +44,8 @@ impl Shown {
             | Response::Locks(_)
             | Response::Status(_)
             | Response::Hook(_)
+            | Response::Run(_)
+            | Response::Up(_)
             | Response::Done) => Err(unexpected(&other)),
         }
     }

@@ -161,7 +161,7 @@ impl Supervisor {
         });
         let (session, pane) = read.await.map_err(Failure::into_body)?;
         let (session, pane) = (self.session_view(&session), self.pane_view(&pane));
-        Ok(PaneAnswer { session, pane, warnings: Vec::new() })
+        Ok(PaneAnswer { session, pane, warnings: Vec::new(), repeated: false })
     }
 
     pub(super) fn answer(&self, pane: &PaneRow, rows: &Rows) -> Result<PaneAnswer, ErrorBody> {
@@ -169,7 +169,7 @@ impl Supervisor {
             ErrorBody::new(ErrorCode::Failed, format!("pane {} has no session", pane.name))
         })?;
         let (session, pane) = (self.session_view(session), self.pane_view(pane));
-        Ok(PaneAnswer { session, pane, warnings: Vec::new() })
+        Ok(PaneAnswer { session, pane, warnings: Vec::new(), repeated: false })
     }
 
     pub(super) fn session_answer(&self, session: &SessionRow, rows: &Rows) -> Response {
@@ -204,6 +204,7 @@ impl Supervisor {
             name: row.name.clone(),
             agent: launch.map_or_else(String::new, |launch| launch.agent.clone()),
             role: launch.and_then(|launch| launch.role.clone()),
+            unit: launch.and_then(|launch| launch.unit.clone()),
             pid: child.filter(|_| sight.state.is_live()),
             state: sight.state,
             ending: sight.ending,

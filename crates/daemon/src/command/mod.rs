@@ -69,6 +69,7 @@ impl From<StoreError> for Failure {
 pub(crate) fn changes_something(request: &Request) -> bool {
     match request {
         Request::New(_)
+        | Request::Run(_)
         | Request::Trust(_)
         | Request::Share(_)
         | Request::Rename { .. }
@@ -84,6 +85,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Thaw { .. }
         | Request::DaemonStop => true,
         Request::Lock(request) => request.changes_something(),
+        Request::Up(request) => !request.dry_run,
         Request::List
         | Request::Show { .. }
         | Request::Locate { .. }
@@ -105,6 +107,9 @@ impl Supervisor {
             Request::New(request) => {
                 let answer = Box::pin(self.launch(*request)).await?;
                 Ok(Response::Pane(Box::new(answer)))
+            }
+            Request::Run(_) | Request::Up(_) => {
+                Err(ErrorBody::new(ErrorCode::Failed, "runs cannot be made yet").into())
             }
             Request::List => self.list().await,
             Request::Show { target } => self.show(&target).await,

@@ -208,6 +208,8 @@ mod tests {
                 unused: Vec::new(),
                 ports: None,
                 limits: model::limits::Limits::default(),
+                unit: None,
+                wanted: None,
             };
             let path = root.pane(session, pane).join(LAUNCH_RECORD);
             record::write(&path, &launch, Survive::Kill).unwrap();

@@ -337,6 +337,7 @@ impl<'a> Change<'a> {
     pub fn remove_pane(&mut self, id: PaneId) -> Result<Removed, StoreError> {
         let pane = self.pane(id)?;
         self.set("DELETE FROM panes WHERE id = ?1", id)?;
+        self.forget_keys_of(&id.to_string())?;
         if pane.announced {
             self.emit(Happening::PaneClosed { pane: id })?;
         }
@@ -359,10 +360,7 @@ impl<'a> Change<'a> {
         if !goes || !self.pane_names(id)?.is_empty() {
             return Ok(false);
         }
-        self.set("DELETE FROM sessions WHERE id = ?1", id)?;
-        if session.announced {
-            self.emit(Happening::SessionClosed { session: id })?;
-        }
+        self.delete_session(&session)?;
         Ok(true)
     }
 
@@ -378,7 +376,14 @@ impl<'a> Change<'a> {
                 "a session with panes as one to remove".to_owned(),
             ));
         }
+        self.delete_session(&session)
+    }
+
+    fn delete_session(&mut self, session: &SessionRow) -> Result<(), StoreError> {
+        let id = session.record.id;
         self.set("DELETE FROM sessions WHERE id = ?1", id)?;
+        self.forget_keys_of(&id.to_string())?;
+        self.forget_pending(id)?;
         if session.announced {
             self.emit(Happening::SessionClosed { session: id })?;
         }

@@ -15,6 +15,7 @@
 
 mod change;
 mod error;
+mod keys;
 mod schema;
 mod session_env;
 
@@ -28,6 +29,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use change::{Change, NewPane, PaneRow, Removed, SessionRow};
 pub use error::StoreError;
+pub use keys::{KeyRow, Made};
 
 use crate::clock;
 use crate::file::{self, FileError, Survive};

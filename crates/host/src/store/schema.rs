@@ -7,11 +7,13 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::StoreError;
 
 /// The format that this release writes.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// `announced`: the event that tells of it was recorded, so somebody may know of it.
 /// `closing`: it was decided that the pane goes; what is left to do is done even after a crash.
 /// `env`: the variables of every pane of a session, as JSON.
+/// `keys`: which request, known by a digest, has made what; it goes with what it made.
+/// `pending`: sessions that are not complete; a daemon that finds one takes it back whole.
 /// `ended`: how the pane ended, once the event that tells of it was recorded.
 const TABLES: &str = "
     CREATE TABLE meta (
@@ -44,12 +46,25 @@ const TABLES: &str = "
         seq       INTEGER PRIMARY KEY AUTOINCREMENT,
         at        INTEGER NOT NULL,
         what      TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE keys (
+        key       TEXT PRIMARY KEY,
+        kind      TEXT NOT NULL,
+        id        TEXT NOT NULL,
+        digest    TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE pending (
+        session   TEXT PRIMARY KEY
     ) STRICT;";
 
 /// What brings a database from each format to the next, beginning with the first.
 const STEPS: [&str; FORMAT as usize - 1] = [
     "ALTER TABLE sessions ADD COLUMN isolation TEXT;",
     "ALTER TABLE sessions ADD COLUMN env TEXT NOT NULL DEFAULT '{}';",
+    "CREATE TABLE keys (
+         key TEXT PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL
+     ) STRICT;
+     CREATE TABLE pending (session TEXT PRIMARY KEY) STRICT;",
 ];
 
 /// Makes the tables in an empty database. Numbers of events go on after `events_after`.
@@ -108,7 +123,7 @@ pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
         }
         _ => return Err(damaged("it does not say which format it has".to_owned())),
     }
-    for table in ["sessions", "panes", "events"] {
+    for table in ["sessions", "panes", "events", "keys", "pending"] {
         db.prepare(&format!("SELECT * FROM {table}"))
             .map_err(|error| damaged(error.to_string()))?;
     }

@@ -237,6 +237,7 @@ fn a_database_of_a_newer_release_is_refused_and_left_alone() {
 #[test]
 fn a_database_of_an_older_release_is_brought_up_to_this_one() {
     let older = [
+        "UPDATE meta SET value = '3'",
         "ALTER TABLE sessions DROP COLUMN env; UPDATE meta SET value = '2'",
         "ALTER TABLE sessions DROP COLUMN env; ALTER TABLE sessions DROP COLUMN isolation; \
          UPDATE meta SET value = '1'",
@@ -246,7 +247,7 @@ fn a_database_of_an_older_release_is_brought_up_to_this_one() {
         let web = session(1, "web", false);
         let mut store = open(&root);
         store.change(|change| change.add_session(&web)).unwrap();
-        store.db.execute_batch(older).unwrap();
+        store.db.execute_batch(&format!("DROP TABLE keys; DROP TABLE pending; {older}")).unwrap();
         drop(store);
 
         let mut store = open(&root);
