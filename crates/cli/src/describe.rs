@@ -8,7 +8,8 @@ mod limits;
 use model::event::{Event, Happening};
 use model::isolation::Login;
 use model::{ConversationId, PaneState, Timestamp};
-use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnswer, SessionView};
+use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnswer};
+use protocol::session::SessionView;
 
 use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
@@ -101,9 +102,15 @@ pub(crate) fn session(answer: &SessionAnswer, style: Style) -> String {
     let mut facts = Facts::default();
     facts.add("session", session.name.as_str());
     facts.add("id", &session.id.to_string());
+    facts.add("status", session.status.as_str());
+    facts.add_some("problem", session.problem.as_deref());
     facts.add("mode", &session.mode.to_string());
+    facts.add_some("template", session.template.as_deref());
+    facts.add_some("project", session.project.as_deref());
     facts.add("created", &moment(session.created, style.now));
     facts.add("directory", &session.dir);
+    facts.add("unit", &session.unit_dir);
+    facts.add("workflows", &session.workflows_dir);
     let mut text = facts.render();
     if !panes.is_empty() {
         let mut table = pane_table();
@@ -300,7 +307,9 @@ impl Facts {
 mod tests {
     use model::conflict::{Evidence, Outcome};
     use model::isolation::{AgentDir, Isolation, Method};
-    use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size, WorkspaceKind};
+    use model::{
+        Ending, EndingReason, PaneId, SessionId, SessionMode, SessionStatus, Size, WorkspaceKind,
+    };
     use protocol::control::{ListedSession, LiveView};
 
     use super::*;
@@ -320,8 +329,15 @@ mod tests {
             id: SessionId::from_random([0x11; 16]),
             name: "web".parse().unwrap(),
             mode: SessionMode::Isolated,
+            status: SessionStatus::Running,
+            template: None,
+            project: None,
+            unit_dir: "/state/sessions/web/unit".to_owned(),
+            workflows_dir: "/state/sessions/web/workflows".to_owned(),
+            logs_dir: "/state/sessions/web/logs".to_owned(),
             dir: "/state/sessions/web".to_owned(),
             created: ago(200_000),
+            problem: None,
         }
     }
 
@@ -386,6 +402,7 @@ mod tests {
         let idle = SessionView {
             id: SessionId::from_random([0x22; 16]),
             name: "idle".parse().unwrap(),
+            status: SessionStatus::Stopped,
             ..web()
         };
         let sessions = vec![

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use host::file::{self, FileError, Survive};
 use host::furnish::{self, Surroundings};
 use host::store::{Change, NewPane, Removed, StoreError};
-use host::{clock, hooks, lock, record, repository, shared};
+use host::{StateRoot, clock, hooks, lock, record, repository, shared};
 use model::config::Config;
 use model::launch::{self, PanePaths, Plan, Setting};
 use model::resolve::{Candidate, Target, resolve};
@@ -32,6 +32,7 @@ use crate::command::{Failure, limits};
 use crate::hooked;
 use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use crate::retire::Keep;
+use crate::session::{self, SessionWish};
 use crate::spawn::{self, Starting};
 use crate::supervisor::{Supervisor, point, run_blocking};
 use crate::trash::{self, Since};
@@ -46,7 +47,7 @@ pub(crate) const PARTS: [&str; 4] = ["temp", "output", "workspace", "log"];
 /// What the registry says of a pane that is being made.
 struct Entry {
     session: SessionRecord,
-    /// Nobody knows of the session yet, so its record may not be on disk.
+    /// Nobody knows of the session yet, so it may have nothing on disk.
     session_is_new: bool,
     name: Name,
 }
@@ -61,6 +62,8 @@ impl Supervisor {
         let request = Arc::new(request);
         let config = self.config().await?;
         let argv = check(&request, &config).await?;
+        let mode = request.mode.or(request.default_mode).unwrap_or_default();
+        self.check_template(mode, request.template.as_deref()).await?;
         let entry = self.enter(id, Arc::clone(&request), argv).await?;
         point("new.entered").await;
         let dir = self.root.pane(entry.session.id, id);
@@ -122,6 +125,7 @@ impl Supervisor {
     ) -> Result<(Keeper, Vec<String>), ErrorBody> {
         let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
         let session_env = request.session_env.clone();
+        let origin = entry.session_is_new.then(|| session::origin(&request));
         let (plan, entry) = run_blocking(move || {
             let plan = this.plan(&planned, &entry, &request, &wishes);
             (plan, entry)
@@ -135,9 +139,9 @@ impl Supervisor {
         let files = Files {
             session: entry.session,
             session_is_new: entry.session_is_new,
+            origin,
             session_dir: self.root.session(pane.session),
             pane_dir: pane.dir.clone(),
-            sessions_dir: self.root.sessions(),
         };
         let (this, known) = (Arc::clone(self), Arc::clone(pane));
         let (files, starting) = run_blocking(move || {
@@ -146,7 +150,8 @@ impl Supervisor {
         })
         .await;
         let (starting, warnings) = starting?;
-        let synced = run_blocking(move || files.sync());
+        let root = self.root.clone();
+        let synced = run_blocking(move || files.sync(&root));
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
         let keeper = keeper.map_err(|why| not_started(&why))?;
         let told = match synced {
@@ -172,7 +177,7 @@ impl Supervisor {
         config: &Config,
         pane: &Pane,
     ) -> Result<(Starting, Vec<String>), ErrorBody> {
-        files.make_dirs().map_err(not_written)?;
+        files.make_dirs(&self.root)?;
         shared::prepare(&self.root).map_err(not_written)?;
         self.make_workspace(&files.pane_dir, &mut plan.record, &files.session.name)?;
         pane.set_launch(plan.record.clone());
@@ -289,6 +294,7 @@ impl Supervisor {
 
     /// Moves the directory of a session that is no longer in the registry to the trash.
     pub(crate) async fn retire_session(&self, session: SessionId) {
+        self.forget_session(session);
         let (dir, trash) = (self.root.session(session), self.root.trash());
         run_blocking(move || {
             if let Err(error) = trash::retire(&dir, &trash, "session", session, Since::Now) {
@@ -320,9 +326,7 @@ fn session_for(
 ) -> Result<(SessionRecord, bool), Failure> {
     let id = SessionId::from_random(clock::random_id());
     let Some(asked) = &request.session else {
-        let name = SessionRecord::default_name(&id);
-        let name = name.free(|name| change.has_session_named(name).unwrap_or(false));
-        return add_session(change, id, name, request, true);
+        return Ok((session::enter(change, id, SessionWish::of(request, None))?, true));
     };
     let rows = change.sessions()?;
     let candidates: Vec<Candidate> = rows.iter().map(|row| candidate(&row.record)).collect();
@@ -333,6 +337,14 @@ fn session_for(
                 let message = format!("the session {} is {}, not {mode}", asked, row.record.mode);
                 return Err(ErrorBody::new(ErrorCode::Conflict, message)
                     .hint("leave --mode out, or choose another session")
+                    .into());
+            }
+            let template = request.template.as_ref();
+            if template.is_some() && template != row.record.template.as_ref() {
+                let message =
+                    format!("the session {asked} is there already, without that template");
+                return Err(ErrorBody::new(ErrorCode::Conflict, message)
+                    .hint("leave --template out, or choose another session")
                     .into());
             }
             Ok((row.record, !row.announced))
@@ -346,7 +358,7 @@ fn session_for(
                     format!("there is no session {asked:?}, and none can be made: {error}");
                 ErrorBody::new(ErrorCode::Usage, message)
             })?;
-            add_session(change, id, name, request, false)
+            Ok((session::enter(change, id, SessionWish::of(request, Some(name)))?, true))
         }
     }
 }
@@ -360,46 +372,33 @@ fn candidate(record: &SessionRecord) -> Candidate {
     }
 }
 
-fn add_session(
-    change: &mut Change<'_>,
-    id: SessionId,
-    name: Name,
-    request: &LaunchRequest,
-    implicit: bool,
-) -> Result<(SessionRecord, bool), Failure> {
-    let mode = request.mode.unwrap_or_default();
-    let isolation = request.isolation;
-    let env = request.session_env.clone();
-    let record = SessionRecord { id, name, mode, created: clock::now(), implicit, isolation, env };
-    change.add_session(&record)?;
-    Ok((record, true))
-}
-
 /// The files and directories of a pane that is being made.
 struct Files {
     session: SessionRecord,
     session_is_new: bool,
-    sessions_dir: PathBuf,
+    /// What a new session is made from.
+    origin: Option<serde_json::Value>,
     session_dir: PathBuf,
     pane_dir: PathBuf,
 }
 
 impl Files {
-    fn make_dirs(&self) -> Result<(), FileError> {
-        file::make_dir(&self.session_dir)?;
-        file::make_dir(&self.session_dir.join("panes"))?;
-        file::make_dir(&self.pane_dir)?;
-        for part in PARTS {
-            file::make_dir(&self.pane_dir.join(part))?;
+    fn make_dirs(&self, root: &StateRoot) -> Result<(), ErrorBody> {
+        if self.session_is_new {
+            session::fill(root, &self.session, self.origin.as_ref())?;
         }
+        let own = [self.session_dir.clone(), self.session_dir.join("panes"), self.pane_dir.clone()];
+        let parts = PARTS.map(|part| self.pane_dir.join(part));
+        own.iter().chain(&parts).try_for_each(|dir| file::make_dir(dir)).map_err(not_written)?;
         hooks::point("new.directories");
         Ok(())
     }
 
     /// Writes the records, when everything that they tell of is there.
     fn write(&self, launch: &LaunchRecord) -> Result<(), FileError> {
-        if self.session_is_new {
-            let path = self.session_dir.join(SESSION_RECORD);
+        let path = self.session_dir.join(SESSION_RECORD);
+        // A directory that was lost is made again for the next pane, and describes itself.
+        if self.session_is_new || !path.exists() {
             record::write(&path, &self.session, Survive::Kill)?;
         }
         record::write(&self.pane_dir.join(LAUNCH_RECORD), launch, Survive::Kill)?;
@@ -408,7 +407,7 @@ impl Files {
     }
 
     /// Makes everything survive the death of the machine, contents before names.
-    fn sync(&self) -> Result<(), FileError> {
+    fn sync(&self, root: &StateRoot) -> Result<(), FileError> {
         let sync = |path: &Path| {
             std::fs::File::open(path)
                 .and_then(|file| file.sync_all())
@@ -419,8 +418,7 @@ impl Files {
         sync(&self.session_dir.join("panes"))?;
         if self.session_is_new {
             sync(&self.session_dir.join(SESSION_RECORD))?;
-            sync(&self.session_dir)?;
-            sync(&self.sessions_dir)?;
+            session::sync(root, &self.session)?;
         }
         Ok(())
     }

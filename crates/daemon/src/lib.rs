@@ -42,6 +42,7 @@ mod registry;
 mod replay;
 mod retire;
 mod serve;
+mod session;
 mod session_env;
 mod settings;
 mod spawn;

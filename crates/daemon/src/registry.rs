@@ -219,6 +219,8 @@ mod tests {
             implicit: false,
             isolation: None,
             env: std::collections::BTreeMap::new(),
+            template: None,
+            project: None,
         }
     }
 

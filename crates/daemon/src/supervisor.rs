@@ -20,6 +20,7 @@ use crate::pane::Pane;
 use crate::ports::Ports;
 use crate::probe::Probes;
 use crate::registry::Registry;
+use crate::session::Conditions;
 use crate::state::States;
 use crate::watchman::Watchman;
 
@@ -39,6 +40,8 @@ pub(crate) struct Supervisor {
     pub(crate) claims: Claims,
     /// Which pane has which ports.
     pub(crate) ports: Ports,
+    /// Whose directories were found whole.
+    pub(crate) conditions: Conditions,
     /// Whose saved state is out of date.
     pub(crate) states: States,
     pub(crate) follower: Follower,
@@ -90,6 +93,7 @@ impl Supervisor {
             locks,
             claims: Claims::default(),
             ports: Ports::default(),
+            conditions: Conditions::default(),
             states: States::default(),
             follower,
             watchman,

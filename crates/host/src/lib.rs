@@ -31,6 +31,7 @@ pub mod shared;
 pub mod socket;
 pub mod state;
 pub mod store;
+pub mod template;
 pub mod transcript;
 pub mod usage;
 pub mod witness;

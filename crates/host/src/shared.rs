@@ -65,11 +65,23 @@ pub fn list(root: &StateRoot) -> Vec<Shared> {
 ///
 /// [`FileError`]; what had the name is then still there.
 pub fn add(root: &StateRoot, part: &str, from: &Path) -> Result<(), FileError> {
+    let real = fs::canonicalize(from).map_err(FileError::when("share", from))?;
+    let name = real.file_name().and_then(|name| name.to_str());
+    add_as(root, part, from, name.unwrap_or_default())
+}
+
+/// The same, under a name of its own.
+///
+/// # Errors
+///
+/// [`FileError`]; what had the name is then still there.
+pub fn add_as(root: &StateRoot, part: &str, from: &Path, name: &str) -> Result<(), FileError> {
     prepare(root)?;
     let wrong = |why: &str| FileError::when("share", from)(io::Error::other(why.to_owned()));
     let real = fs::canonicalize(from).map_err(FileError::when("share", from))?;
-    let name = real.file_name().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
-    let name = name.ok_or_else(|| wrong("it has no name that can be shared"))?;
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(wrong("it has no name that can be shared"));
+    }
     if root.path().starts_with(&real) {
         return Err(wrong("it contains the state of ccmux"));
     }
@@ -103,7 +115,22 @@ pub fn add(root: &StateRoot, part: &str, from: &Path) -> Result<(), FileError> {
 ///
 /// [`FileError`].
 pub fn take_out(root: &StateRoot, name: &str) -> Result<bool, FileError> {
-    let Some(shared) = list(root).into_iter().find(|shared| shared.name == name) else {
+    for part in PARTS {
+        if take_out_of(root, part, name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes something out of one part; whether it was there.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub fn take_out_of(root: &StateRoot, part: &str, name: &str) -> Result<bool, FileError> {
+    let mut all = list(root).into_iter();
+    let Some(shared) = all.find(|shared| shared.part == part && shared.name == name) else {
         return Ok(false);
     };
     let staged = root.shared().join(format!(".old-{}", std::process::id()));

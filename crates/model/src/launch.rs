@@ -86,6 +86,13 @@ pub struct LaunchRequest {
     /// The session that is being made with it, which nobody else may join yet.
     #[serde(skip)]
     pub run: Option<SessionId>,
+    /// The template of a session that has to be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// The mode of a session that has to be made, if [`LaunchRequest::mode`] does not say. Unlike
+    /// that, it may differ from the mode of a session that is joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_mode: Option<SessionMode>,
 }
 
 /// Everything needed to start a pane again exactly (`pane.json`).

@@ -30,6 +30,7 @@ pub mod session;
 pub mod size;
 pub mod state;
 pub mod team;
+pub mod template;
 pub mod time;
 pub mod workspace;
 
@@ -41,7 +42,7 @@ pub use launch::{LaunchRecord, LaunchRequest};
 pub use lifecycle::PaneState;
 pub use name::Name;
 pub use process::ProcessIdentity;
-pub use session::{SessionMode, SessionRecord};
+pub use session::{SessionMode, SessionRecord, SessionStatus};
 pub use size::Size;
 pub use time::Timestamp;
 pub use workspace::{Workspace, WorkspaceKind};

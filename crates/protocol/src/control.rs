@@ -11,8 +11,7 @@ use model::isolation::Isolation;
 use model::limits::{Frozen, LimitWishes};
 use model::ports::PortBlock;
 use model::{
-    ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, SessionId, SessionMode, Size,
-    Timestamp, WorkspaceKind,
+    ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, Size, Timestamp, WorkspaceKind,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +24,8 @@ use crate::locks::{LockRequest, LockView, Locks};
 use crate::look::{Text, Typing, Until, View};
 use crate::run::{RunAnswer, RunRequest, UpAnswer, UpRequest};
 use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
+
+pub use crate::session::SessionView;
 
 /// A question to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,21 +286,6 @@ pub struct ListedSession {
     pub session: SessionView,
     /// Its panes, oldest first.
     pub panes: Vec<PaneView>,
-}
-
-/// A session, as everybody sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionView {
-    /// Its identity.
-    pub id: SessionId,
-    /// What people call it.
-    pub name: Name,
-    /// Whose directories its panes work in.
-    pub mode: SessionMode,
-    /// Its directory.
-    pub dir: String,
-    /// When it was made.
-    pub created: Timestamp,
 }
 
 /// A pane, as everybody sees it. Its state is derived at the moment of asking.

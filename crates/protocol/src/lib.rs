@@ -18,6 +18,7 @@ pub mod locks;
 pub mod look;
 pub mod pane;
 pub mod run;
+pub mod session;
 pub mod workspace;
 
 pub use error::{ErrorBody, ErrorCode};

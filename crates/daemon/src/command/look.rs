@@ -8,9 +8,9 @@ use model::health::login;
 use model::{Ending, EndingReason, LaunchRecord, Name, PaneId, PaneState};
 use protocol::control::{
     DaemonStatus, ListedSession, Listing, PaneAnswer, PaneView, Response, SessionAnswer,
-    SessionView,
 };
 use protocol::pane::{Request as KeeperRequest, Response as KeeperResponse};
+use protocol::session::SessionView;
 use protocol::{ErrorBody, ErrorCode};
 
 use super::Failure;
@@ -41,8 +41,8 @@ impl Supervisor {
     }
 
     fn listed(&self, session: &SessionRow, rows: &Rows) -> ListedSession {
-        let panes = rows.panes_of(session.record.id).map(|pane| self.pane_view(pane)).collect();
-        ListedSession { session: self.session_view(session), panes }
+        let (session, panes) = self.session_with_panes(session, rows);
+        ListedSession { session, panes }
     }
 
     /// One pane or session.
@@ -157,35 +157,37 @@ impl Supervisor {
     pub(crate) async fn pane_answer(&self, id: PaneId) -> Result<PaneAnswer, ErrorBody> {
         let read = self.registry.read(move |change| {
             let pane = change.pane(id)?;
-            Ok::<_, Failure>((change.session(pane.session)?, pane))
+            let (session, panes) = (change.session(pane.session)?, change.panes_of(pane.session)?);
+            Ok::<_, Failure>((pane, Rows { sessions: vec![session], panes }))
         });
-        let (session, pane) = read.await.map_err(Failure::into_body)?;
-        let (session, pane) = (self.session_view(&session), self.pane_view(&pane));
-        Ok(PaneAnswer { session, pane, warnings: Vec::new(), repeated: false })
+        let (pane, rows) = read.await.map_err(Failure::into_body)?;
+        self.answer(&pane, &rows)
     }
 
     pub(super) fn answer(&self, pane: &PaneRow, rows: &Rows) -> Result<PaneAnswer, ErrorBody> {
         let session = rows.session(pane.session).ok_or_else(|| {
             ErrorBody::new(ErrorCode::Failed, format!("pane {} has no session", pane.name))
         })?;
-        let (session, pane) = (self.session_view(session), self.pane_view(pane));
+        let (session, panes) = self.session_with_panes(session, rows);
+        let found = panes.into_iter().find(|view| view.id == pane.id);
+        let pane = found.unwrap_or_else(|| self.pane_view(pane));
         Ok(PaneAnswer { session, pane, warnings: Vec::new(), repeated: false })
     }
 
     pub(super) fn session_answer(&self, session: &SessionRow, rows: &Rows) -> Response {
-        let panes = rows.panes_of(session.record.id).map(|pane| self.pane_view(pane)).collect();
-        Response::Session(SessionAnswer { session: self.session_view(session), panes })
+        let (session, panes) = self.session_with_panes(session, rows);
+        Response::Session(SessionAnswer { session, panes })
     }
 
-    fn session_view(&self, row: &SessionRow) -> SessionView {
-        let record = &row.record;
-        SessionView {
-            id: record.id,
-            name: record.name.clone(),
-            mode: record.mode,
-            dir: self.root.session(record.id).to_string_lossy().into_owned(),
-            created: record.created,
-        }
+    fn session_with_panes(
+        &self,
+        session: &SessionRow,
+        rows: &Rows,
+    ) -> (SessionView, Vec<PaneView>) {
+        let own = rows.panes_of(session.record.id);
+        let panes: Vec<PaneView> = own.map(|pane| self.pane_view(pane)).collect();
+        let view = self.session_view(session, panes.iter().map(|pane| pane.state));
+        (view, panes)
     }
 
     fn pane_view(&self, row: &PaneRow) -> PaneView {

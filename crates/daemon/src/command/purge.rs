@@ -150,6 +150,7 @@ impl Supervisor {
     /// Moves the directory of a session that is no longer in the registry to the trash: nobody can
     /// start a pane in it any more.
     async fn shelve_session(&self, session: SessionId) -> Option<PathBuf> {
+        self.forget_session(session);
         let (dir, trash) = (self.root.session(session), self.root.trash());
         let moved =
             run_blocking(move || trash::retire(&dir, &trash, "session", session, Since::Ever));

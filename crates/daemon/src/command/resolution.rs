@@ -169,6 +169,8 @@ mod tests {
             implicit: false,
             isolation: None,
             env: std::collections::BTreeMap::new(),
+            template: None,
+            project: None,
         };
         SessionRow { record, announced: true }
     }

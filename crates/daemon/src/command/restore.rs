@@ -21,7 +21,7 @@ use model::config::{Config, ResumeFallback};
 use model::conversation::{Asked, Start};
 use model::event::Happening;
 use model::isolation::{Ground, isolate};
-use model::{ConversationId, Ending, LaunchRecord, launch};
+use model::{ConversationId, Ending, LaunchRecord, SessionRecord, launch};
 use protocol::control::Response;
 use protocol::{ErrorBody, ErrorCode};
 use tokio::time::timeout;
@@ -61,10 +61,14 @@ impl Supervisor {
         let rows = self.rows().await?;
         match rows.find(target)? {
             Meant::Pane(row) => {
+                if let Some(session) = rows.session(row.session) {
+                    self.make_usable(&session.record).await?;
+                }
                 Box::pin(self.restore_pane(&row)).await?;
                 Ok(Response::Pane(Box::new(self.pane_answer(row.id).await?)))
             }
             Meant::Session(session) => {
+                self.make_usable(&session.record).await?;
                 let ended = rows.panes_of(session.record.id).filter(|row| {
                     self.pane(row.id).is_some_and(|pane| !pane.look().state.is_live())
                 });
@@ -86,6 +90,12 @@ impl Supervisor {
                 Ok(self.session_answer(&session, &self.rows().await?))
             }
         }
+    }
+
+    /// Sees to it that panes of a session can be started again.
+    async fn make_usable(self: &Arc<Self>, session: &SessionRecord) -> Result<(), ErrorBody> {
+        let (this, record) = (Arc::clone(self), session.clone());
+        run_blocking(move || this.mend_session(&record)).await
     }
 
     /// Starts one pane again.

@@ -109,6 +109,8 @@ fn unknown_session(id: SessionId) -> SessionRecord {
         implicit: false,
         isolation: None,
         env: std::collections::BTreeMap::new(),
+        template: None,
+        project: None,
     }
 }
 

@@ -69,9 +69,10 @@ pub enum Removed {
     PaneAndSession,
 }
 
-const SESSION: &str =
-    "SELECT id, name, mode, created, implicit, announced, isolation, env FROM sessions";
-const PANE: &str = "SELECT seq, id, session, name, created, announced, closing, ended FROM panes";
+const SESSION: &str = "SELECT id, name, mode, created, implicit, announced, isolation, env, template, project \
+     FROM sessions";
+pub(super) const PANE: &str =
+    "SELECT seq, id, session, name, created, announced, closing, ended FROM panes";
 
 impl<'a> Change<'a> {
     pub(super) fn new(savepoint: Savepoint<'a>) -> Self {
@@ -170,8 +171,9 @@ impl<'a> Change<'a> {
         if self.has_session_named(&record.name)? {
             return Err(StoreError::SessionNameTaken(record.name.clone()));
         }
-        let sql = "INSERT INTO sessions (id, name, mode, created, implicit, isolation, env, announced) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
+        let sql = "INSERT INTO sessions \
+                   (id, name, mode, created, implicit, isolation, env, template, project, announced) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)";
         self.savepoint.prepare_cached(sql)?.execute(params![
             record.id.to_string(),
             record.name.as_str(),
@@ -180,6 +182,8 @@ impl<'a> Change<'a> {
             record.implicit,
             record.isolation.map(Method::as_str),
             session_env::text(&record.env),
+            record.template,
+            record.project,
         ])?;
         Ok(())
     }
@@ -455,12 +459,14 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, StoreError> {
             implicit: row.get(4)?,
             isolation: isolation.map(|text| parsed(&text, "a method of isolation")).transpose()?,
             env: session_env::read(&row.get::<_, String>(7)?)?,
+            template: row.get(8)?,
+            project: row.get(9)?,
         },
         announced: row.get(5)?,
     })
 }
 
-fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
+pub(super) fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
     let ended: Option<String> = row.get(7)?;
     let ended = ended.map(|text| {
         serde_json::from_str(&text)

@@ -17,6 +17,7 @@ mod change;
 mod error;
 mod keys;
 mod schema;
+mod session;
 mod session_env;
 
 use std::fs;

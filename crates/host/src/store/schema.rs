@@ -14,6 +14,7 @@ pub(super) const FORMAT: u32 = 4;
 /// `env`: the variables of every pane of a session, as JSON.
 /// `keys`: which request, known by a digest, has made what; it goes with what it made.
 /// `pending`: sessions that are not complete; a daemon that finds one takes it back whole.
+/// `template`, `project`: what a session was made from, and the directory that its panes share.
 /// `ended`: how the pane ended, once the event that tells of it was recorded.
 const TABLES: &str = "
     CREATE TABLE meta (
@@ -29,7 +30,9 @@ const TABLES: &str = "
         implicit  INTEGER NOT NULL,
         announced INTEGER NOT NULL,
         isolation TEXT,
-        env       TEXT NOT NULL DEFAULT '{}'
+        env       TEXT NOT NULL DEFAULT '{}',
+        template  TEXT,
+        project   TEXT
     ) STRICT;
     CREATE TABLE panes (
         seq       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -64,7 +67,9 @@ const STEPS: [&str; FORMAT as usize - 1] = [
     "CREATE TABLE keys (
          key TEXT PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL
      ) STRICT;
-     CREATE TABLE pending (session TEXT PRIMARY KEY) STRICT;",
+     CREATE TABLE pending (session TEXT PRIMARY KEY) STRICT;
+     ALTER TABLE sessions ADD COLUMN template TEXT;
+     ALTER TABLE sessions ADD COLUMN project TEXT;",
 ];
 
 /// Makes the tables in an empty database. Numbers of events go on after `events_after`.

@@ -24,6 +24,8 @@ fn session(n: u8, name: &str, implicit: bool) -> SessionRecord {
         implicit,
         isolation: None,
         env: std::collections::BTreeMap::new(),
+        template: None,
+        project: None,
     }
 }
 
@@ -236,6 +238,8 @@ fn a_database_of_a_newer_release_is_refused_and_left_alone() {
 
 #[test]
 fn a_database_of_an_older_release_is_brought_up_to_this_one() {
+    const THIRD: &str = "ALTER TABLE sessions DROP COLUMN template; \
+                         ALTER TABLE sessions DROP COLUMN project;";
     let older = [
         "UPDATE meta SET value = '3'",
         "ALTER TABLE sessions DROP COLUMN env; UPDATE meta SET value = '2'",
@@ -247,7 +251,10 @@ fn a_database_of_an_older_release_is_brought_up_to_this_one() {
         let web = session(1, "web", false);
         let mut store = open(&root);
         store.change(|change| change.add_session(&web)).unwrap();
-        store.db.execute_batch(&format!("DROP TABLE keys; DROP TABLE pending; {older}")).unwrap();
+        store
+            .db
+            .execute_batch(&format!("DROP TABLE keys; DROP TABLE pending; {THIRD} {older}"))
+            .unwrap();
         drop(store);
 
         let mut store = open(&root);
