@@ -62,6 +62,7 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         let login = login(&isolation.login) + &note.unwrap_or_default();
         facts.add("login", &login);
     }
+    facts.add_some("shared", pane.shared_note.as_deref());
     let ports = pane.ports.map(|ports| format!("{} to {}", ports.base, ports.last()));
     facts.add_some("ports", ports.as_deref());
     facts.add_some("config", pane.config_dir.as_deref());
@@ -364,6 +365,7 @@ mod tests {
                 kept_on_close: false,
             }),
             login_note: None,
+            shared_note: None,
             workspace: "/src".to_owned(),
             workspace_kind: Some(WorkspaceKind::Shared),
             branch: None,

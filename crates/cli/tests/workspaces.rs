@@ -406,6 +406,72 @@ fn a_project_sets_up_its_workspaces_once_it_is_trusted() {
     assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
 }
 
+/// R16: without git nobody gets a branch, and whoever did not ask for a copy is told why he has one.
+#[test]
+fn a_copy_in_want_of_git_is_not_made_in_silence() {
+    let project = Project::new();
+    let bin = project.home.dir().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for program in ["sh", "sleep"] {
+        let found = ["/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(program));
+        symlink(found.into_iter().find(|path| path.exists()).unwrap(), bin.join(program)).unwrap();
+    }
+    let new = |name: &str, options: &[&str]| {
+        let words = [&["new", "-d", "--json", "-n", name], options, &["--", "sleep", "1000"]];
+        project.ccmux(&words.concat()).env("PATH", &bin)
+    };
+
+    let told = new("auto", &[]).json();
+    let wanted = new("wanted", &["--workspace", "copy"]).json();
+    let refused = new("refused", &["--workspace", "worktree"]).fails_with(4);
+
+    assert_eq!(told["pane"]["workspace_kind"], "copy");
+    let warning = told["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("git is not on your PATH"), "{warning}");
+    assert!(warning.contains("install git"), "{warning}");
+    assert_eq!(wanted["warnings"], Value::Null, "{wanted}");
+    assert!(refused.contains("is not on your PATH"), "{refused}");
+    let said = project.ccmux(&["new", "-d", "--", "sleep", "1000"]).env("PATH", &bin).run();
+    assert!(said.stderr.contains("git is not on your PATH"), "{}", said.stderr);
+}
+
+/// R18: not even root writes to what is shared, and what is shared later on is there at once.
+/// Whoever starts the daemon in a pane can share, too.
+#[test]
+fn a_pane_of_roots_cannot_write_to_what_is_shared() {
+    let project = Project::new();
+    let pane = project.new_pane("dev", &["--workspace", "shared"]);
+    let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
+    if !rustix::process::geteuid().is_root() || space(&pane["pid"].to_string()) == space("self") {
+        println!("skipped: only root needs it, and only where it may mount");
+        return;
+    }
+    let script = "while read line; do eval \"$line\"; done";
+    let words = ["new", "-d", "-n", "sh", "--workspace", "shared", "--", "sh", "-c", script];
+    project.ccmux(&words).ok();
+    let run = |line: &str, shows: &str| {
+        project.ccmux(&["send", "sh", line, "--enter"]).ok();
+        project.ccmux(&["wait", "sh", "--for", &format!("text={shows}"), "--timeout", "120"]).ok();
+    };
+
+    run("touch $CCMUX_SHARED/project-files/x || echo re''fused", "refused");
+    run("touch $OUTPUT_DIR/x && echo al''lowed", "allowed");
+    project.ccmux(&["share", "README"]).ok();
+    run("cat $CCMUX_SHARED/project-files/README", "read me");
+    run("rm -f $CCMUX_SHARED/project-files/README || echo ke''pt", "kept");
+    assert_eq!(project.ccmux(&["show", "sh", "--json"]).json()["pane"]["shared_note"], Value::Null);
+
+    // The next daemon descends from the pane.
+    project.home.kill_daemon();
+    let home = project.home.state_root();
+    let share = format!("{CCMUX} --home {} share src && echo do''ne", home.display());
+    run(&share, "done");
+    run("ls $CCMUX_SHARED/project-files/src && echo vis''ible", "visible");
+    run("touch $CCMUX_SHARED/project-files/src/x || echo st''ill", "still");
+    let daemon = project.home.daemon().pid.to_string();
+    assert_eq!(space(&daemon), space("self"), "it is in nobody's pane");
+}
+
 /// R18: what is shared can be read by every pane.
 #[test]
 fn what_is_shared_is_found_by_every_pane() {

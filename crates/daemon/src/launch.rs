@@ -126,6 +126,7 @@ impl Supervisor {
         let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
         let session_env = request.session_env.clone();
         let origin = entry.session_is_new.then(|| session::origin(&request));
+        let asked = request.workspace.unwrap_or(config.workspace);
         let (plan, entry) = run_blocking(move || {
             let plan = this.plan(&planned, &entry, &request, &wishes);
             (plan, entry)
@@ -144,12 +145,13 @@ impl Supervisor {
             pane_dir: pane.dir.clone(),
         };
         let (this, known) = (Arc::clone(self), Arc::clone(pane));
-        let (files, starting) = run_blocking(move || {
+        let (files, starting, without_git) = run_blocking(move || {
             let starting = this.make_files(&files, &mut plan, &config, &known);
-            (files, starting)
+            (files, starting, workspace::in_want_of_git(asked, &plan.record))
         })
         .await;
-        let (starting, warnings) = starting?;
+        let (starting, mut warnings) = starting?;
+        warnings.extend(without_git);
         let root = self.root.clone();
         let synced = run_blocking(move || files.sync(&root));
         let (keeper, synced) = tokio::join!(starting.ready(), synced);

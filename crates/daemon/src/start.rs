@@ -8,18 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::file::FileError;
+use host::household::Household;
 use host::ledger::{Ledger, OpenedLedger};
 use host::lock::{self, Lock};
 use host::root::UnusableRoot;
 use host::store::{Opened, SetAside, Store, StoreError};
-use host::{StateRoot, process, socket};
+use host::{StateRoot, mounts, process, socket};
 use protocol::client::CONTROL_SOCKET;
 use protocol::{ErrorBody, ErrorCode};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::follow::{Follower, News};
 use crate::locks::{Locks, Workers};
@@ -131,9 +132,15 @@ struct Started {
 impl Started {
     fn new(home: &std::path::Path, exe: PathBuf) -> Result<Self, StartError> {
         let root = StateRoot::open(home)?;
+        // While there is no thread but this one.
+        let left =
+            mounts::leave_pane(&root.shared(), &Household::of(&root.path().to_string_lossy()));
         let lock = lock::take_file(&root.run().join(INSTANCE_LOCK))?
             .ok_or_else(|| StartError::AlreadyRunning(home.to_owned()))?;
         logging::begin(&root.run())?;
+        if let Err(error) = left {
+            warn!(%error, "started in a pane, and cannot write to what panes share");
+        }
         let listener = socket::listen_in(&root.run(), CONTROL_SOCKET)?;
         listener.set_nonblocking(true)?;
         match Self::open(&root) {

@@ -83,6 +83,7 @@ pub(crate) fn decide(
         holds_panes: state.is_some_and(|dir| dir.starts_with(&real)),
         repository: match &found {
             Found::Plain => InRepository::No,
+            Found::WithoutGit => InRepository::WithoutGit,
             Found::WithoutCommit(_) => InRepository::WithoutCommit,
             Found::Unusable(error) => InRepository::Unusable(error.to_string()),
             Found::Repository(_) => InRepository::Yes,
@@ -107,6 +108,23 @@ pub(crate) fn decide(
         cwd.extend(&repository.prefix);
     }
     Ok(Place { workspace: made, cwd: text(&cwd)? })
+}
+
+/// That a pane got a copy because there is no git, where nobody asked for a copy. Blocks.
+pub(crate) fn in_want_of_git(asked: WorkspaceKind, record: &LaunchRecord) -> Option<String> {
+    let workspace = record.workspace.as_ref()?;
+    if asked != WorkspaceKind::Auto || workspace.kind != WorkspaceKind::Copy {
+        return None;
+    }
+    let client = Client::new(|name| record.env.get(name));
+    let source = &workspace.source;
+    let found = workspace::look(Path::new(source), client.search, client.home);
+    matches!(found, Found::WithoutGit).then(|| {
+        format!(
+            "`{source}` is in a git repository, but git is not on your PATH: the pane works in a \
+             copy and has no branch; install git, or say --workspace copy if that is what you want"
+        )
+    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a function of `map_err`")]

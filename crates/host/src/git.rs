@@ -60,7 +60,7 @@ pub struct Git {
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// There is none.
-    #[error("git is not installed")]
+    #[error("git is not on the PATH")]
     Missing,
     /// The system refused something.
     #[error("git does not run: {0}")]

@@ -18,6 +18,7 @@ pub mod household;
 pub mod ledger;
 pub mod lock;
 pub mod log;
+pub mod mounts;
 pub mod place;
 pub mod ports;
 pub mod process;

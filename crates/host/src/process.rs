@@ -13,6 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// The variable by which every process of a pane is known.
 const PANE_MARK: &[u8] = b"CCMUX_PANE_ID=";
 
+/// How far up the parents of a process are looked at.
+const MOST_PARENTS: usize = 64;
+
 /// What `/proc` says of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -108,6 +111,12 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
 pub fn all() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| stat(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// A process, its parent, and so on, as far as there is one.
+pub(crate) fn lineage(pid: u32) -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| stat(*pid).map(|found| found.parent);
+    std::iter::successors(Some(pid), parent).take_while(|pid| *pid > 1).take(MOST_PARENTS)
 }
 
 /// What descends from a process.

@@ -30,9 +30,6 @@ use crate::process;
 /// How many files are remembered; the older half goes when there are more.
 const MOST_FILES: usize = 8192;
 
-/// How far up the parents of a process are looked at.
-const MOST_PARENTS: usize = 64;
-
 /// What the kernel is asked to tell.
 const WRITTEN: u64 = libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE | libc::FAN_EVENT_ON_CHILD;
 
@@ -222,17 +219,10 @@ impl Written {
 
 /// The pane that a process belongs to: its own mark, or that of the nearest parent that has one.
 fn pane_of(pid: u32, household: &Household) -> Option<PaneId> {
-    let mut pid = pid;
-    for _ in 0..MOST_PARENTS {
-        if pid <= 1 || household.contains(pid) {
-            return None;
-        }
-        if let Some(pane) = process::marks_of(pid).first() {
-            return Some(*pane);
-        }
-        pid = process::stat(pid)?.parent;
-    }
-    None
+    let outside = |pid: &u32| !household.contains(*pid);
+    process::lineage(pid)
+        .take_while(outside)
+        .find_map(|pid| process::marks_of(pid).first().copied())
 }
 
 #[cfg(test)]

@@ -125,6 +125,7 @@ impl Warden {
             files: self.limits.files.map(|files| capped(Rlimited::Nofile, files)),
             data: memory.map(|memory| capped(Rlimited::Data, memory.0)),
             nice: cpu.map(nice).filter(|nice| *nice > 0),
+            closing: None,
         }
     }
 

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use host::mounts::Closing;
 use model::{LaunchRecord, Size};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -39,6 +40,8 @@ pub(crate) struct Confinement {
     pub(crate) data: Option<u64>,
     /// How far others come first.
     pub(crate) nice: Option<i32>,
+    /// What it may read and not write.
+    pub(crate) closing: Option<Closing>,
 }
 
 impl Confinement {
@@ -54,6 +57,10 @@ impl Confinement {
         }
         if let Some(nice) = self.nice {
             setpriority_process(None, nice)?;
+        }
+        if let Some(closing) = &self.closing {
+            // Not every container has it to give. Whoever wants to know looks from outside.
+            let _refused = closing.take_on();
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use host::file::Survive;
 use host::household::Household;
 use host::log::LogWriter;
+use host::mounts::Closing;
 use host::{clock, hooks, process, record, socket};
 use model::LaunchRecord;
 use protocol::greeting::SPOKEN;
@@ -29,7 +30,7 @@ use signal_hook::{flag, low_level::pipe};
 
 use crate::limits::Warden;
 use crate::pane::{Pane, Signals, complain};
-use crate::pty::Pty;
+use crate::pty::{Confinement, Pty};
 use crate::tree::Tree;
 
 /// Keeps one pane until it has ended. Started by the daemon and by nobody else.
@@ -92,7 +93,9 @@ fn start(household: Household) -> Result<(Pane, KeeperRecord), String> {
     }
     let warden = Warden::new(&launch, household.clone());
     let mut warden = warden.map_err(|error| format!("cannot look after its limits: {error}"))?;
-    let child = pty.start(&launch, warden.confinement()).map_err(|error| {
+    let closing = launch.shared().and_then(|dir| Closing::of(Path::new(dir)));
+    let confinement = Confinement { closing, ..warden.confinement() };
+    let child = pty.start(&launch, confinement).map_err(|error| {
         warden.leave();
         format!("cannot start `{}`: {}", launch.argv[0], reason(&error))
     })?;

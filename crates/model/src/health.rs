@@ -187,6 +187,8 @@ kinds! {
     RecordElsewhere => "the launch record leads away from the pane's own directories",
     /// The head of the pane runs without the variables.
     Unprotected => "the process of the pane runs without what keeps it apart",
+    /// It is root, and the system did not let us close what panes share for it.
+    SharedOpen => "the pane could write to what panes only read",
     /// The system does not show its environment.
     Hidden => "the environment of the process cannot be seen",
     /// Somebody else works in the pane's directory.

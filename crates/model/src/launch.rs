@@ -32,6 +32,9 @@ pub const PANE_ID: &str = "CCMUX_PANE_ID";
 /// In a pane: which session it belongs to.
 pub const SESSION_ID: &str = "CCMUX_SESSION_ID";
 
+/// In a pane: what all panes may read.
+const SHARED: &str = "CCMUX_SHARED";
+
 /// In a pane: the first of its ports, unless the user says otherwise.
 const PORT: &str = "PORT";
 
@@ -420,6 +423,12 @@ impl LaunchRecord {
         if self.asked.is_empty() { &self.argv } else { &self.asked }
     }
 
+    /// The directory that all panes may read and none may write.
+    #[must_use]
+    pub fn shared(&self) -> Option<&str> {
+        self.env.iter().find(|(name, _)| *name == SHARED).map(|(_, dir)| dir)
+    }
+
     /// The same pane with another conversation. The one that it had is remembered.
     pub fn converse(&mut self, id: ConversationId) {
         if self.conversation.as_ref() == Some(&id) {
@@ -474,7 +483,7 @@ fn own_variables(
         ("WORKING_DIR", cwd(request, setting).to_owned()),
         ("TMPDIR", setting.paths.temp.clone()),
         ("OUTPUT_DIR", setting.paths.output.clone()),
-        ("CCMUX_SHARED", setting.paths.shared.clone()),
+        (SHARED, setting.paths.shared.clone()),
         // What the emulator of a pane understands, whatever the outer terminal is.
         ("TERM", "xterm-256color".to_owned()),
         ("COLORTERM", "truecolor".to_owned()),

@@ -113,6 +113,8 @@ impl Workspace {
 pub enum InRepository {
     /// None.
     No,
+    /// It looks so, and there is no git to ask.
+    WithoutGit,
     /// One without a commit: there is nothing yet that a branch could begin at.
     WithoutCommit,
     /// One that git will not or cannot use, and why.
@@ -157,6 +159,9 @@ pub enum Refused {
     /// There is no repository.
     #[error("`{0}` is in no git repository")]
     NoRepository(String),
+    /// There may be one, and nobody to ask.
+    #[error("git, which the repository of `{0}` needs, is not on your PATH")]
+    WithoutGit(String),
     /// There is nothing to begin at.
     #[error("the git repository of `{0}` has no commit yet")]
     WithoutCommit(String),
@@ -194,15 +199,15 @@ pub fn choose(
         WorkspaceKind::Auto => match &site.repository {
             InRepository::Yes => Ok(WorkspaceKind::Worktree),
             InRepository::Unusable(why) => Err(Refused::Unusable { dir: dir(), why: why.clone() }),
-            InRepository::No | InRepository::WithoutCommit if site.is_home_or_root => {
-                Err(Refused::HomeOrRoot(dir()))
+            InRepository::No | InRepository::WithoutGit | InRepository::WithoutCommit => {
+                if site.is_home_or_root { Err(Refused::HomeOrRoot(dir())) } else { copy(site) }
             }
-            InRepository::No | InRepository::WithoutCommit => copy(site),
         },
         WorkspaceKind::Copy => copy(site),
         WorkspaceKind::Worktree | WorkspaceKind::Clone => match &site.repository {
             InRepository::Yes => Ok(asked),
             InRepository::No => Err(Refused::NoRepository(dir())),
+            InRepository::WithoutGit => Err(Refused::WithoutGit(dir())),
             InRepository::WithoutCommit => Err(Refused::WithoutCommit(dir())),
             InRepository::Unusable(why) => Err(Refused::Unusable { dir: dir(), why: why.clone() }),
         },

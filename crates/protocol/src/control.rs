@@ -316,6 +316,9 @@ pub struct PaneView {
     /// How a check of the login that panes share came out; `show` says it, listings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_note: Option<String>,
+    /// Why it could write to what panes should only read; `show` says it, listings do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_note: Option<String>,
     /// Where it works.
     pub workspace: String,
     /// What kind of tree that is, where it is on record.

@@ -1,10 +1,12 @@
 //! Looking: lists, single things, where to find a keeper, the daemon itself.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::mounts;
 use host::store::{PaneRow, SessionRow};
-use model::health::login;
+use model::health::{login, process};
 use model::{Ending, EndingReason, LaunchRecord, Name, PaneId, PaneState};
 use protocol::control::{
     DaemonStatus, ListedSession, Listing, PaneAnswer, PaneView, Response, SessionAnswer,
@@ -59,6 +61,7 @@ impl Supervisor {
                 answer.pane.locks = self.locks_of(answer.pane.id).await;
                 answer.pane.conflicts = self.conflicts_of(answer.pane.id).await;
                 answer.pane.login_note = self.login_note(&answer.pane).await;
+                answer.pane.shared_note = shared_note(answer.pane.pid, &self.root.shared());
                 Ok(Response::Pane(Box::new(answer)))
             }
         }
@@ -213,6 +216,7 @@ impl Supervisor {
             config_dir: launch.and_then(config_dir),
             isolation: launch.map(|launch| launch.isolation.clone()),
             login_note: None,
+            shared_note: None,
             workspace: workspace.map_or_else(|| cwd.clone(), |workspace| workspace.path.clone()),
             workspace_kind: workspace.map(|workspace| workspace.kind),
             branch: workspace.and_then(|workspace| workspace.branch.clone()),
@@ -232,6 +236,12 @@ impl Supervisor {
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
         }
     }
+}
+
+/// That nothing keeps a pane from writing to what panes share, if so.
+fn shared_note(head: Option<u32>, shared: &Path) -> Option<String> {
+    let is_open = head.is_some_and(|pid| mounts::is_open_for(pid, shared));
+    is_open.then(|| process::SHARED_IS_OPEN.to_owned())
 }
 
 /// The directory of the pane's agent; of a shell, that of the first agent that may be typed in it.

@@ -15,6 +15,10 @@ use protocol::{ErrorBody, ErrorCode};
 use super::Failure;
 use crate::supervisor::{Supervisor, run_blocking};
 
+/// What to do about a daemon that may only read what panes share.
+const FROM_OUTSIDE: &str = "the daemon was started in a pane, which may only read this: stop it with \
+                            `ccmux daemon stop`, and start it with any command outside";
+
 impl Supervisor {
     /// Changes or shows what is trusted.
     pub(super) async fn trust(
@@ -110,7 +114,9 @@ fn share(root: &StateRoot, request: &ShareRequest) -> Result<ShareAnswer, ErrorB
     let failed = |error: host::file::FileError| {
         let missing = error.source.kind() == std::io::ErrorKind::NotFound;
         let code = if missing { ErrorCode::NotFound } else { ErrorCode::Failed };
-        ErrorBody::new(code, error.to_string())
+        let closed = error.source.kind() == std::io::ErrorKind::ReadOnlyFilesystem;
+        let body = ErrorBody::new(code, error.to_string());
+        if closed { body.hint(FROM_OUTSIDE) } else { body }
     };
     match request {
         ShareRequest::Add { paths, templates } => {

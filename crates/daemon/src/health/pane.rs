@@ -4,7 +4,7 @@ use std::path::Path;
 
 use host::record;
 use host::state::{self as kept, Found};
-use host::{examine, process, repository, transcript};
+use host::{examine, mounts, process, repository, transcript};
 use model::agent::traces::StateFile;
 use model::agent::{Agent, Liveness};
 use model::health::agent::{self as state, Owner};
@@ -33,6 +33,10 @@ pub(crate) fn examine(patient: &Patient, ward: &Ward) -> (Report, Vec<(Subject, 
     let Some(launch) = &patient.launch else { return (report, states) };
     let here = directories_apart(patient, launch, ward, &mut report);
     head(patient, launch, ward, &mut report);
+    if patient.head.as_ref().is_some_and(|head| mounts::is_open_for(head.pid, &ward.root.shared()))
+    {
+        report.add([environment::shared_is_open(&patient.subject)]);
+    }
     for dir in &here {
         let Some(agent) = ward.agent(&dir.agent) else { continue };
         sessions(patient, launch, &agent, dir, ward, &mut report);

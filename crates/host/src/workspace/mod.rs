@@ -239,6 +239,8 @@ fn has_entry(repository: &Path, path: &Path) -> bool {
 pub enum Found {
     /// It is in no repository.
     Plain,
+    /// It looks as if it were in a repository, and there is no git to ask.
+    WithoutGit,
     /// It is in a repository without a commit.
     WithoutCommit(git::Repository),
     /// It is in a repository.
@@ -256,7 +258,7 @@ pub fn look(dir: &Path, search: &str, home: Option<&str>) -> Found {
     match Git::new(search, home).repository(dir) {
         Ok(found) if found.head.is_none() => Found::WithoutCommit(found),
         Ok(found) => Found::Repository(found),
-        Err(GitError::Missing) => Found::Plain,
+        Err(GitError::Missing) => Found::WithoutGit,
         Err(error) => Found::Unusable(error),
     }
 }

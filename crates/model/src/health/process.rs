@@ -40,6 +40,17 @@ pub fn judge(
     Some(Finding::new(Severity::Error, pane, Kind::Unprotected, evidence, remedy))
 }
 
+/// How it is with a pane of root's for which what panes share could not be closed (R18).
+pub const SHARED_IS_OPEN: &str = "it is root's, and the system does not let ccmux mount what panes \
+                                  share read-only for it: only modes protect it, and not from root";
+
+/// Of such a pane.
+#[must_use]
+pub fn shared_is_open(pane: &Subject) -> Finding {
+    let remedy = "run ccmux as another user, or in a container that may mount";
+    Finding::new(Severity::Info, pane, Kind::SharedOpen, SHARED_IS_OPEN, remedy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::pane;
