@@ -5,6 +5,7 @@ mod examples;
 mod hook;
 mod limits;
 mod lock;
+mod team;
 mod values;
 mod workspace;
 
@@ -16,13 +17,14 @@ use clap_complete::Shell;
 use model::isolation::Method;
 use model::key::Key;
 use model::limits::LimitWishes;
-use model::{Name, SessionMode, Size, WorkspaceKind};
+use model::{IdempotencyKey, Name, SessionMode, Size, WorkspaceKind};
 use protocol::look::Until;
 
 pub(crate) use environment::{EnvArgs, SurroundingsArgs};
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
+pub(crate) use team::{DownArgs, UpArgs};
 pub(crate) use values::Variable;
 use values::{seconds, until};
 pub(crate) use workspace::{ShareArgs, TrustArgs};
@@ -81,6 +83,10 @@ pub(crate) enum Command {
     Close(CloseArgs),
     /// End every pane of sessions and delete everything of them
     Purge(PurgeArgs),
+    /// Bring a team of panes to what its file says
+    Up(UpArgs),
+    /// End every process of a team and keep its directories
+    Down(DownArgs),
     /// Delete what has been in the trash for long enough, and retire what belongs to no pane
     Gc(GcArgs),
     /// Show the environment of a pane, and who set what of it
@@ -159,6 +165,19 @@ pub(crate) struct NewArgs {
     /// policy=freeze|stop|warn says what happens otherwise (can be repeated)
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) limit: Vec<LimitWishes>,
+
+    /// Say which unit of its session the pane belongs to
+    #[arg(long)]
+    pub(crate) unit: Option<Name>,
+
+    /// Tell its agent this first, as soon as it listens
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+
+    /// Start nothing if the same command with the same key has started a pane before: answer with
+    /// that one
+    #[arg(long)]
+    pub(crate) key: Option<IdempotencyKey>,
 
     /// Do not attach (implied without a terminal, and by --json)
     #[arg(short, long)]

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod daemon;
 mod doctor;
+mod down;
 mod env;
 mod events;
 mod gc;
@@ -26,6 +27,7 @@ mod show;
 mod stop;
 mod thaw;
 mod trust;
+mod up;
 mod wait;
 
 use crate::args::{Cli, Command};
@@ -73,6 +75,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Close(args) => close::run(context, args),
         Command::Purge(args) => purge::run(context, args),
         Command::Gc(args) => gc::run(context, args),
+        Command::Up(args) => up::run(context, args),
+        Command::Down(args) => down::run(context, args),
         Command::Env(args) => env::run(context, args),
         Command::Trust(args) => trust::run(context, args),
         Command::Share(args) => share::run(context, args),

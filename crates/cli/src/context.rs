@@ -9,7 +9,7 @@ use crate::environment::ClientEnv;
 use crate::output::Output;
 
 /// What every verb is given. Built once by `main`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// The client's environment.
     pub(crate) env: ClientEnv,

@@ -107,6 +107,13 @@ impl Output {
         }
     }
 
+    /// Tells a person how far it has come, on a line of its own.
+    pub(crate) fn note(&self, what: &str) {
+        if !self.json {
+            complain(&format!("{}\n", printable(what)));
+        }
+    }
+
     /// Says something to an agent that reads standard error.
     pub(crate) fn say_to_agent(&self, what: &str) {
         complain(&format!("{}\n", printable(what)));

@@ -104,3 +104,8 @@ fn assert_up_to_date(name: &str, expected: &str) {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(found == expected, "run `UPDATE=1 cargo test -p ccmux` and commit what it changes");
 }
+
+#[test]
+fn the_schema_of_team_files_is_up_to_date() {
+    assert_up_to_date("team.schema.json", &model::team::schema());
+}

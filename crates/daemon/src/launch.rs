@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use host::file::{self, FileError, Survive};
 use host::furnish::{self, Surroundings};
-use host::store::{Change, NewPane, Removed, StoreError};
+use host::store::{Change, Made, NewPane, Removed, StoreError};
 use host::{StateRoot, clock, hooks, lock, record, repository, shared};
 use model::config::Config;
 use model::launch::{self, PanePaths, Plan, Setting};
@@ -30,6 +30,7 @@ use tracing::{info, warn};
 use crate::command::resolution::ambiguous;
 use crate::command::{Failure, limits};
 use crate::hooked;
+use crate::once;
 use crate::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use crate::retire::Keep;
 use crate::session::{self, SessionWish};
@@ -110,6 +111,9 @@ impl Supervisor {
             };
             let created = clock::now();
             change.add_pane(&NewPane { id, session: session.id, name: name.clone(), created })?;
+            if let Some(key) = &request.key {
+                change.add_key(key, Made::Pane(id), &once::launch_digest(&request))?;
+            }
             Ok::<_, Failure>(Entry { session, session_is_new, name })
         });
         entered.await.map_err(Failure::into_body)
@@ -308,7 +312,10 @@ impl Supervisor {
 }
 
 /// What is wrong with a request, before anything is made for it; otherwise program and arguments.
-async fn check(request: &Arc<LaunchRequest>, config: &Config) -> Result<Vec<String>, ErrorBody> {
+pub(crate) async fn check(
+    request: &Arc<LaunchRequest>,
+    config: &Config,
+) -> Result<Vec<String>, ErrorBody> {
     let (_, argv) = launch::check(request, &config.agents, &config.roles).map_err(unplannable)?;
     let asked = Arc::clone(request);
     let found = run_blocking(move || std::fs::metadata(&asked.cwd)).await;
@@ -335,6 +342,12 @@ fn session_for(
     match resolve(asked, &candidates) {
         Ok(Candidate { target: Target::Session(found), .. }) => {
             let row = change.session(found)?;
+            if request.run != Some(found) && change.pending()?.contains(&found) {
+                let message = format!("the session {asked} is still being made");
+                return Err(ErrorBody::new(ErrorCode::Conflict, message)
+                    .hint("try again later")
+                    .into());
+            }
             if let Some(mode) = request.mode.filter(|mode| *mode != row.record.mode) {
                 let message = format!("the session {} is {}, not {mode}", asked, row.record.mode);
                 return Err(ErrorBody::new(ErrorCode::Conflict, message)

@@ -34,6 +34,7 @@ mod keeper;
 mod launch;
 mod locks;
 mod logging;
+mod once;
 mod pane;
 mod ports;
 mod probe;
@@ -57,5 +58,5 @@ mod workspace;
 
 pub use host::descriptors::close_inherited;
 pub use host::hooks;
-pub use host::{StateRoot, config};
+pub use host::{StateRoot, config, team};
 pub use start::{Setup, StartError, run};

@@ -210,7 +210,10 @@ async fn live(
     supervisor.tasks.spawn(Arc::clone(supervisor).keep_commons());
     let serving = supervisor.tasks.spawn(Arc::clone(supervisor).serve(listener));
     point("recover.bound").await;
-    let recovered = Box::pin(supervisor.recover(set_aside)).await;
+    let recovered = match Box::pin(supervisor.recover(set_aside)).await {
+        Ok(()) => Box::pin(supervisor.take_back_pending()).await,
+        failed => failed,
+    };
     match &recovered {
         Ok(()) => {
             supervisor.release_locks_of_the_dead().await;

@@ -16,6 +16,7 @@ use crate::commons::Commons;
 use crate::conversation::Claims;
 use crate::follow::Follower;
 use crate::locks::Locks;
+use crate::once::Turns;
 use crate::pane::Pane;
 use crate::ports::Ports;
 use crate::probe::Probes;
@@ -38,6 +39,8 @@ pub(crate) struct Supervisor {
     pub(crate) locks: Locks,
     /// Which live pane has which conversation.
     pub(crate) claims: Claims,
+    /// Who is at work on what nobody else may begin.
+    pub(crate) turns: Turns,
     /// Which pane has which ports.
     pub(crate) ports: Ports,
     /// Whose directories were found whole.
@@ -92,6 +95,7 @@ impl Supervisor {
             registry,
             locks,
             claims: Claims::default(),
+            turns: Turns::default(),
             ports: Ports::default(),
             conditions: Conditions::default(),
             states: States::default(),

@@ -19,6 +19,8 @@ use model::config::value::Value;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
+pub(crate) use position::Positions;
+
 use crate::file::FileError;
 use crate::root::StateRoot;
 

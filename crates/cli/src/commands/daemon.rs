@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use model::team::Team;
 use protocol::control::{DaemonStatus, Request, Response};
 use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
@@ -45,6 +46,29 @@ pub(super) fn configuration(context: &Context) -> Result<Loaded, ErrorBody> {
         let code = if error.is_of_the_file() { ErrorCode::Usage } else { ErrorCode::Failed };
         ErrorBody::new(code, error.to_string()).hint(error.hint())
     })
+}
+
+/// The team that a file describes.
+///
+/// # Errors
+///
+/// What is wrong with it, with line and column.
+pub(super) fn team_file(path: &Path) -> Result<Team, ErrorBody> {
+    ::daemon::team::load(path).map_err(|error| not_a_team(&error))
+}
+
+/// The team that a text describes.
+///
+/// # Errors
+///
+/// What is wrong with it, with line and column.
+pub(super) fn team_text(text: &str, path: &Path) -> Result<Team, ErrorBody> {
+    ::daemon::team::parse(text, path).map_err(|error| not_a_team(&error))
+}
+
+fn not_a_team(error: &::daemon::team::TeamError) -> ErrorBody {
+    ErrorBody::new(ErrorCode::Usage, error.to_string())
+        .hint("`ccmux up --preset seven --print` writes a file to begin with")
 }
 
 /// What the daemon says of itself.

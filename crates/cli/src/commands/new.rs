@@ -21,7 +21,14 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
     let progress = context.out.progress("starting a pane…");
 
     let doubt = "the pane may or may not have been created";
-    let response = Link::new(context).ask_once(&Request::New(Box::new(request)), doubt)?;
+    let may_repeat = request.key.is_some();
+    let request = Request::New(Box::new(request));
+    let mut link = Link::new(context);
+    let response = if may_repeat {
+        link.ask_again(|| request.clone())?
+    } else {
+        link.ask_once(&request, doubt)?
+    };
 
     drop(progress);
     let Response::Pane(answer) = response else { return Err(unexpected(&response).into()) };
@@ -40,7 +47,8 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
 
 fn started(answer: &PaneAnswer) -> String {
     let PaneAnswer { session, pane, .. } = answer;
-    format!("started {} ({}) in session {}\n", pane.name, pane.id.short(), session.name)
+    let word = if answer.repeated { "already started" } else { "started" };
+    format!("{word} {} ({}) in session {}\n", pane.name, pane.id.short(), session.name)
 }
 
 fn request(
@@ -61,6 +69,9 @@ fn request(
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),
         client_env: context.env.for_pane(),
         limits: LimitWishes(args.limit.iter().flat_map(|wishes| wishes.0.clone()).collect()),
+        unit: args.unit.clone(),
+        prompt: args.prompt.clone(),
+        key: args.key.clone(),
         ..LaunchRequest::default()
     };
     request.env = variables(context, "--env", &args.env)?;

@@ -18,6 +18,7 @@ mod read;
 mod rename;
 pub(crate) mod resolution;
 mod restore;
+mod run;
 mod send;
 mod wait;
 
@@ -105,12 +106,11 @@ impl Supervisor {
     pub(crate) async fn perform(self: Arc<Self>, request: Request) -> Result<Response, ErrorBody> {
         let done = match request {
             Request::New(request) => {
-                let answer = Box::pin(self.launch(*request)).await?;
+                let answer = Box::pin(self.launch_once(*request)).await?;
                 Ok(Response::Pane(Box::new(answer)))
             }
-            Request::Run(_) | Request::Up(_) => {
-                Err(ErrorBody::new(ErrorCode::Failed, "runs cannot be made yet").into())
-            }
+            Request::Run(request) => Box::pin(self.run(*request)).await,
+            Request::Up(request) => Box::pin(self.up(*request)).await,
             Request::List => self.list().await,
             Request::Show { target } => self.show(&target).await,
             Request::Locate { target } => self.locate(target.as_deref()).await,

@@ -142,7 +142,7 @@ impl Supervisor {
     }
 
     /// A pane that has a row and that nobody is busy with.
-    fn pane_without_life(&self, row: &PaneRow) -> Arc<Pane> {
+    pub(super) fn pane_without_life(&self, row: &PaneRow) -> Arc<Pane> {
         let dir = self.root.pane(row.session, row.id);
         Arc::new(Pane::new(row.id, row.session, dir, Life::Gone(None)))
     }
@@ -161,6 +161,6 @@ impl Supervisor {
     }
 }
 
-fn unless_gone(error: StoreError) -> Result<(), StoreError> {
+pub(super) fn unless_gone(error: StoreError) -> Result<(), StoreError> {
     if matches!(error, StoreError::Gone) { Ok(()) } else { Err(error) }
 }

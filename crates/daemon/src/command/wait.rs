@@ -87,7 +87,11 @@ fn stopping() -> ErrorBody {
         .hint("ask again: the next command starts another one")
 }
 
-async fn wait_for_text(pane: &Pane, row: &PaneRow, pattern: &Regex) -> Result<Response, ErrorBody> {
+pub(super) async fn wait_for_text(
+    pane: &Pane,
+    row: &PaneRow,
+    pattern: &Regex,
+) -> Result<Response, ErrorBody> {
     let mut life = pane.watch();
     drop(life.wait_for(|life| !matches!(life, Life::Starting)).await);
     for _ in 0..TRIES {

@@ -85,7 +85,6 @@ impl Supervisor {
     /// # Errors
     ///
     /// Why not; nothing of it is left then.
-    #[expect(dead_code, reason = "whoever starts several panes at once makes their session first")]
     pub(crate) async fn make_session(
         self: &Arc<Self>,
         mut wish: SessionWish,

@@ -2,20 +2,20 @@
 
 /// Where the lines of a text begin.
 #[derive(Debug)]
-pub(super) struct Positions<'a> {
+pub(crate) struct Positions<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
 impl<'a> Positions<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         let after_feeds = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: [0].into_iter().chain(after_feeds).collect() }
     }
 
     /// Line, and column in characters, of the byte at `at`; both count from 1. What lies behind the
     /// end is at the end.
-    pub(super) fn of_byte(&self, at: usize) -> (usize, usize) {
+    pub(crate) fn of_byte(&self, at: usize) -> (usize, usize) {
         let at = at.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= at);
         let before = self.text.get(self.starts[line - 1]..at).unwrap_or_default();

@@ -1,0 +1,188 @@
+//! `ccmux up`: bring a team to what its file says.
+
+use std::path::Path;
+
+use model::event::{Event, Happening};
+use model::team::presets::{PRESETS, Preset};
+use model::team::{Action, Step, Team, schema};
+use model::{Name, SessionId};
+use protocol::ErrorBody;
+use protocol::control::{Request, Response};
+use protocol::run::{RunRequest, UpAnswer, UpRequest};
+
+use super::daemon::{status, team_file, team_text};
+use super::new::absolute;
+use crate::args::UpArgs;
+use crate::connect::Link;
+use crate::context::Context;
+use crate::failure::{Failure, unexpected, usage};
+use crate::output::Style;
+use crate::table::{Cell, Colour, Table};
+
+pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
+    if args.schema {
+        return context.out.text(&schema());
+    }
+    let preset = args.preset.as_deref().map(preset).transpose()?;
+    if let (Some(preset), true) = (preset, args.print) {
+        return context.out.text(&preset.file(agent(args)?));
+    }
+    let request = request(context, args, preset)?;
+    let mut link = Link::new(context);
+    let planned = ask(&mut link, &UpRequest { dry_run: true, ..request.clone() })?;
+    if args.dry_run {
+        return context.out.answer(&planned, |answer, style| table(&answer.plan, style));
+    }
+    if !context.out.json {
+        context.out.text(&table(&planned.plan, context.out.style))?;
+    }
+    watch(context, &mut link, &request, &planned)?;
+    let answer = ask(&mut link, &request)?;
+    for warning in &answer.warnings {
+        context.out.warn(warning);
+    }
+    context.out.answer(&answer, |answer, _| verdict(answer))
+}
+
+/// Asked again of the next daemon if this one dies: what it left is taken back or complete, and
+/// only what is missing is done.
+fn ask(link: &mut Link<'_>, request: &UpRequest) -> Result<UpAnswer, ErrorBody> {
+    let response = link.ask_again(|| Request::Up(Box::new(request.clone())))?;
+    let Response::Up(answer) = response else { return Err(unexpected(&response)) };
+    Ok(*answer)
+}
+
+fn preset(name: &str) -> Result<&'static Preset, ErrorBody> {
+    Preset::named(name).ok_or_else(|| {
+        let known: Vec<String> =
+            PRESETS.iter().map(|preset| format!("{} ({})", preset.name, preset.about)).collect();
+        usage(format!("there is no preset {name:?}; known are {}", known.join(", ")))
+    })
+}
+
+/// The name of an agent, which goes into a file.
+fn agent(args: &UpArgs) -> Result<&str, ErrorBody> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !args.agent.is_empty() && args.agent.chars().all(plain) {
+        return Ok(&args.agent);
+    }
+    Err(usage(format!("{:?} is not the name of an agent", args.agent)))
+}
+
+fn request(
+    context: &Context,
+    args: &UpArgs,
+    preset: Option<&Preset>,
+) -> Result<UpRequest, ErrorBody> {
+    let (team, cwd) = match (preset, &args.file) {
+        (Some(preset), _) => {
+            let text = preset.file(agent(args)?);
+            (team_text(&text, Path::new(preset.name))?, absolute(Path::new("."))?)
+        }
+        (None, Some(file)) => {
+            let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+            (team_file(file)?, absolute(dir.unwrap_or(Path::new(".")))?)
+        }
+        (None, None) => return Err(usage("a team file is needed")),
+    };
+    let name = args.name.clone().or_else(|| team.session.clone());
+    let name = name.unwrap_or_else(|| name_of(&cwd));
+    let source = serde_json::to_value(&team).expect("a team has string keys only");
+    let Team { template, mode, env, panes, .. } = team;
+    let run = RunRequest {
+        key: None,
+        name: Some(name),
+        mode,
+        template,
+        env,
+        panes,
+        cwd,
+        client_env: context.env.for_pane(),
+        source: Some(source),
+    };
+    Ok(UpRequest { run, replace: args.replace, prune: args.prune, dry_run: false })
+}
+
+/// What a team is called that nobody named: as its directory.
+pub(super) fn name_of(dir: &str) -> Name {
+    Name::near(dir.rsplit('/').next().unwrap_or_default())
+}
+
+fn table(plan: &[Step], style: Style) -> String {
+    let mut table = Table::new(&["", "PANE", "WHY"]);
+    for step in plan {
+        let colour = match step.action {
+            Action::Create | Action::Restore => Colour::Green,
+            Action::Keep => Colour::Dim,
+            Action::Change => Colour::Yellow,
+            Action::Remove => Colour::Red,
+        };
+        table.push(vec![
+            Cell::coloured(step.action.sign().to_string(), colour),
+            step.pane.as_str().into(),
+            step.why.join("; ").into(),
+        ]);
+    }
+    table.render(style.colour, style.width)
+}
+
+fn verdict(answer: &UpAnswer) -> String {
+    let name = answer.session.as_ref().map_or("the team", |session| session.name.as_str());
+    let live = answer.panes.iter().filter(|pane| pane.state.is_live()).count();
+    format!("{name} is up: {live} of {} panes run\n", answer.panes.len())
+}
+
+/// Tells on standard error which panes have been started, unless a program is asking.
+fn watch(
+    context: &Context,
+    link: &mut Link<'_>,
+    request: &UpRequest,
+    planned: &UpAnswer,
+) -> Result<(), ErrorBody> {
+    let starts = |step: &&Step| match step.action {
+        Action::Create => true,
+        Action::Change => request.replace,
+        Action::Restore | Action::Keep | Action::Remove => false,
+    };
+    let names: Vec<Name> =
+        planned.plan.iter().filter(starts).map(|step| step.pane.clone()).collect();
+    if context.out.json || names.is_empty() {
+        return Ok(());
+    }
+    let after = status(link)?.last_event;
+    let session = planned.session.as_ref().map(|session| session.id);
+    let (team, context) = (request.run.name.clone(), context.clone());
+    // It ends with us, wherever it is: it only reads and tells.
+    std::thread::spawn(move || tell_starts(&context, after, session, team.as_ref(), &names));
+    Ok(())
+}
+
+fn tell_starts(
+    context: &Context,
+    after: u64,
+    mut session: Option<SessionId>,
+    team: Option<&Name>,
+    names: &[Name],
+) {
+    let mut link = Link::to_running(context);
+    let mut told = 0;
+    let follow = || Request::Events { after: Some(after), follow: true };
+    if link.ask_again(follow).is_err() {
+        return;
+    }
+    while let Ok(Ok(frame)) = link.next_frame() {
+        let Ok(Event { what, .. }) = frame.parse::<Event>() else { continue };
+        if let Happening::SessionCreated { session: id, name } = &what
+            && Some(name) == team
+        {
+            session = Some(*id);
+        }
+        if let Happening::PaneCreated { session: id, name, .. } = &what
+            && Some(*id) == session
+            && names.contains(name)
+        {
+            told += 1;
+            context.out.note(&format!("{told} of {}: {name} runs", names.len()));
+        }
+    }
+}

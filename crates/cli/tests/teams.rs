@@ -1,0 +1,423 @@
+//! R29, R33, B7: several panes are made, changed and ended as one, whole or not at all.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use model::team::TeamPane;
+use protocol::client::{CONTROL_SOCKET, Connection};
+use protocol::control::{Request, Response};
+use protocol::run::{RunAnswer, RunRequest};
+use protocol::{ErrorBody, ErrorCode};
+use serde_json::Value;
+use testkit::{Home, Invocation, process, put, wait_for, wait_until};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A pane that does nothing.
+const IDLE: &str = "workspace = \"empty\"\ncommand = [\"sleep\", \"1000\"]\n";
+
+/// A home with a team file in it.
+struct Office {
+    home: Home,
+}
+
+impl Office {
+    fn new() -> Self {
+        Self { home: Home::new(CCMUX) }
+    }
+
+    /// Writes the team file: the name of the session, then panes that do nothing, each with more
+    /// lines of its own.
+    fn describe(&self, panes: &[(&str, &str)]) -> PathBuf {
+        let mut text = "session = \"web\"\n".to_owned();
+        for (name, more) in panes {
+            text.push_str(&format!("[[pane]]\nname = \"{name}\"\n{IDLE}{more}\n"));
+        }
+        self.write(&text)
+    }
+
+    fn write(&self, text: &str) -> PathBuf {
+        let path = self.home.work().join("team.toml");
+        put(&path, text);
+        path
+    }
+
+    fn ccmux(&self, words: &[&str]) -> Invocation {
+        self.home.ccmux(words).patience(LONG)
+    }
+
+    fn up(&self, options: &[&str]) -> Invocation {
+        let words: Vec<&str> =
+            ["up", "team.toml", "--json"].iter().chain(options).copied().collect();
+        self.ccmux(&words)
+    }
+
+    fn sessions(&self) -> Vec<Value> {
+        let listed = self.ccmux(&["ls", "--json"]).json();
+        listed["sessions"].as_array().unwrap().clone()
+    }
+
+    /// The panes of the only session, by name.
+    #[track_caller]
+    fn panes(&self) -> BTreeMap<String, Value> {
+        let sessions = self.sessions();
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        by_name(&sessions[0]["panes"])
+    }
+
+    /// Nothing of any session is there, and no process but the daemon.
+    #[track_caller]
+    fn is_empty(&self) {
+        assert_eq!(self.sessions(), [] as [Value; 0]);
+        let dirs = fs::read_dir(self.home.state_root().join("sessions")).unwrap().flatten();
+        let left: Vec<PathBuf> =
+            dirs.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        assert!(left.is_empty(), "{left:?}");
+        let daemon = self.home.daemon_pid();
+        wait_until("only the daemon is left", LONG, || self.home.processes() == [daemon]);
+    }
+
+    /// Asks the daemon as any program can.
+    fn ask(&self, request: &Request) -> Result<Response, ErrorBody> {
+        let run = self.home.state_root().join("run");
+        let mut connection = Connection::open(&run, CONTROL_SOCKET).unwrap();
+        connection.set_patience(Some(LONG)).unwrap();
+        connection.ask(request).map_err(protocol::client::ClientError::into_body)
+    }
+
+    fn run(&self, request: &RunRequest) -> Result<RunAnswer, ErrorBody> {
+        match self.ask(&Request::Run(Box::new(request.clone())))? {
+            Response::Run(answer) => Ok(*answer),
+            other => panic!("another answer: {other:?}"),
+        }
+    }
+
+    /// A run of two panes.
+    fn request(&self, key: Option<&str>) -> RunRequest {
+        let pane = |name: &str| TeamPane {
+            name: Some(name.parse().unwrap()),
+            workspace: Some(model::WorkspaceKind::Empty),
+            command: vec!["sleep".to_owned(), "1000".to_owned()],
+            ..TeamPane::default()
+        };
+        RunRequest {
+            key: key.map(|key| key.parse().unwrap()),
+            panes: vec![pane("a"), pane("b")],
+            cwd: self.home.work().to_string_lossy().into_owned(),
+            client_env: [("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())].into(),
+            ..RunRequest::default()
+        }
+    }
+}
+
+fn by_name(panes: &Value) -> BTreeMap<String, Value> {
+    let panes = panes.as_array().unwrap();
+    panes.iter().map(|pane| (pane["name"].as_str().unwrap().to_owned(), pane.clone())).collect()
+}
+
+/// The signs of a plan, in its order.
+fn signs(answer: &Value) -> Vec<String> {
+    let steps = answer["plan"].as_array().unwrap().iter();
+    steps
+        .map(|step| {
+            format!("{} {}", step["action"].as_str().unwrap(), step["pane"].as_str().unwrap())
+        })
+        .collect()
+}
+
+fn names(panes: &BTreeMap<String, Value>) -> Vec<&str> {
+    panes.keys().map(String::as_str).collect()
+}
+
+/// R29: a team is made once; after that only what differs is changed, and only what may be.
+#[test]
+fn a_team_is_made_once_and_then_only_what_differs_is_changed() {
+    let office = Office::new();
+    office.describe(&[("a", ""), ("b", ""), ("c", "role = \"qa\"\nunit = \"core\"\n")]);
+
+    let dry = office.up(&["--dry-run"]).json();
+    assert_eq!(signs(&dry), ["create a", "create b", "create c"]);
+    assert!(office.sessions().is_empty());
+    let made = office.up(&[]).json();
+    assert_eq!(made["session"]["name"], "web");
+    let first = office.panes();
+    assert_eq!(names(&first), ["a", "b", "c"]);
+    assert_eq!((&first["c"]["role"], &first["c"]["unit"]), (&"qa".into(), &"core".into()));
+    let session = Path::new(made["session"]["dir"].as_str().unwrap());
+    assert!(session.join(".session").is_file());
+
+    let again = office.up(&[]).json();
+
+    assert_eq!(signs(&again), ["keep a", "keep b", "keep c"]);
+    assert_eq!(office.panes(), first);
+    // One is new, one is different, one is gone.
+    office.describe(&[("a", "role = \"dev\"\n"), ("b", ""), ("d", "")]);
+    let refused = office.up(&[]).fails_with(4);
+    assert!(refused.contains("role: none → dev") && refused.contains("--replace"), "{refused}");
+    assert_eq!(office.panes(), first);
+    let dry = office.up(&["--dry-run"]).json();
+    assert_eq!(signs(&dry), ["change a", "keep b", "create d", "remove c"]);
+    office.up(&["--replace"]).json();
+    let second = office.panes();
+    assert_eq!(names(&second), ["a", "b", "c", "d"]);
+    assert_eq!(second["b"], first["b"]);
+    assert_ne!(second["a"]["id"], first["a"]["id"]);
+    assert_eq!(second["c"]["state"], "exited");
+    office.up(&["--prune"]).json();
+    assert_eq!(names(&office.panes()), ["a", "b", "d"]);
+
+    office.ccmux(&["down", "team.toml", "--grace", "0"]).ok();
+
+    assert!(office.panes().values().all(|pane| pane["state"] == "exited"));
+    let back = office.up(&[]).json();
+    assert_eq!(signs(&back), ["restore a", "restore b", "restore d"]);
+    let third = office.panes();
+    assert!(third.values().all(|pane| pane["state"] == "running"), "{third:?}");
+    assert_eq!(third["b"]["id"], first["b"]["id"]);
+    office.ccmux(&["down", "web", "--grace", "0", "--purge", "--yes"]).ok();
+    office.is_empty();
+}
+
+/// R29: a pane is started when those before it are ready, and not earlier.
+#[test]
+fn panes_start_when_those_before_them_are_ready() {
+    let office = Office::new();
+    let go = office.home.dir().join("go");
+    let script =
+        format!("while ! [ -e {} ]; do sleep 0.1; done; echo READY; exec sleep 1000", go.display());
+    let text = format!(
+        "session = \"web\"\n\
+         [[pane]]\nname = \"db\"\nworkspace = \"empty\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n\
+         ready = {{ text = \"^READY\", timeout = 300 }}\n\
+         [[pane]]\nname = \"api\"\nafter = [\"db\"]\n{IDLE}ready = {{ port = true, timeout = 300 }}\n\
+         [[pane]]\nname = \"quiet\"\n{IDLE}ready = {{ idle = true, timeout = 300 }}\n\
+         [[pane]]\nname = \"web\"\nafter = [\"api\", \"quiet\"]\n{IDLE}"
+    );
+    office.write(&text);
+    office.home.start_daemon();
+
+    thread::scope(|scope| {
+        let up = scope.spawn(|| office.up(&[]).patience(LONG * 2).json());
+        let there = |name: &str| {
+            let sessions = office.sessions();
+            let panes = sessions.first().map(|session| by_name(&session["panes"]))?;
+            panes.get(name).filter(|pane| pane["state"] == "running").cloned()
+        };
+        wait_until("db and quiet run", LONG, || there("db").is_some() && there("quiet").is_some());
+        assert!(there("api").is_none() && there("web").is_none(), "db is not ready");
+        put(&go, "");
+        let api = wait_for("api runs", LONG, || there("api"));
+        assert!(there("web").is_none(), "nothing listens on the port of api");
+        let port = u16::try_from(api["ports"]["base"].as_u64().unwrap()).unwrap();
+        let _listening = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let made = up.join().unwrap();
+        assert_eq!(made["panes"].as_array().unwrap().len(), 4, "{made}");
+    });
+
+    assert!(office.panes().values().all(|pane| pane["state"] == "running"));
+}
+
+/// R26, R33: if one pane cannot be had, there is nothing: no process, no directory, no branch.
+#[test]
+fn a_team_of_which_one_pane_cannot_be_had_leaves_nothing() {
+    let office = Office::new();
+    let repo = office.home.work();
+    let git = |words: &[&str]| {
+        let who = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
+        let words: Vec<&str> = who.iter().chain(words).copied().collect();
+        office.home.program("git", &words).dir(&repo).patience(LONG).ok()
+    };
+    git(&["init", "--quiet", "--initial-branch=main"]);
+    put(&repo.join("README"), "read me\n");
+    git(&["add", "README"]);
+    git(&["commit", "--quiet", "-m", "first"]);
+    let good = "[[pane]]\nname = \"good\"\ncommand = [\"sleep\", \"1000\"]\n";
+    let cases = [
+        ("command = [\"/nowhere/program\"]\n", 1),
+        ("command = [\"sleep\", \"1000\"]\nready = { text = \"NEVER\", timeout = 1 }\n", 5),
+        ("command = [\"true\"]\nready = { idle = true }\n", 1),
+        ("command = [\"sleep\", \"1000\"]\ncwd = \"nowhere\"\n", 2),
+        ("role = \"boss\"\n", 2),
+    ];
+    office.home.start_daemon();
+    for (bad, code) in cases {
+        office.write(&format!(
+            "session = \"web\"\n{good}[[pane]]\nname = \"bad\"\nafter = [\"good\"]\n{bad}"
+        ));
+
+        let refused = office.up(&[]).fails_with(code);
+
+        assert!(refused.contains("pane bad"), "{refused}");
+        office.is_empty();
+        assert_eq!(git(&["branch", "--format=%(refname:short)"]).trim(), "main");
+        assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+    }
+}
+
+/// Where the daemon is killed, how often somebody comes by there, and how many panes there are
+/// afterwards.
+const POINTS: [(&str, u64, usize); 3] =
+    [("run.entered", 1, 0), ("run.pane", 2, 0), ("run.done", 1, 2)];
+
+/// B3, R33: killed at any moment, a run is there whole, or nothing of it is.
+#[test]
+fn a_run_whose_daemon_is_killed_is_there_whole_or_not_at_all() {
+    for (point, times, left) in POINTS {
+        let mut home = Home::new(CCMUX);
+        let hooks = home.hooks();
+        let office = Office { home };
+        let daemon = office.home.start_daemon();
+        let request = office.request(Some("once"));
+        hooks.pause(point);
+
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| office.run(&request));
+            hooks.wait_reached(point, times);
+            process::kill_and_wait(&daemon, LONG);
+            assert!(asked.join().unwrap().is_err(), "{point}: nobody was there to answer");
+        });
+        hooks.release(point);
+
+        let sessions = office.sessions();
+        assert_eq!(sessions.len(), usize::from(left > 0), "{point}: {sessions:?}");
+        if left == 0 {
+            office.is_empty();
+        }
+        // The client that got no answer asks again, and has one run.
+        let answer = office.run(&request).unwrap();
+        assert_eq!(answer.repeated, left > 0, "{point}");
+        assert_eq!(names(&office.panes()), ["a", "b"]);
+        assert!(office.panes().values().all(|pane| pane["state"] == "running"));
+    }
+}
+
+/// B7: a request with a key is carried out once, whoever asks how often.
+#[test]
+fn a_repeated_request_answers_with_what_the_first_has_made() {
+    let office = Office::new();
+    office.home.start_daemon();
+    let request = office.request(Some("run 7"));
+
+    let answers: Vec<RunAnswer> = thread::scope(|scope| {
+        let asked: Vec<_> = (0..6).map(|_| scope.spawn(|| office.run(&request).unwrap())).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+
+    assert_eq!(answers.iter().filter(|answer| !answer.repeated).count(), 1);
+    assert!(answers.iter().all(|answer| answer.session.id == answers[0].session.id));
+    assert_eq!(office.sessions().len(), 1);
+    // It says something else: that is another request.
+    let mut other = request.clone();
+    other.panes.pop();
+    let refused = office.run(&other).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Conflict);
+    assert!(refused.message.contains("run 7"), "{}", refused.message);
+    assert_eq!(refused.details.unwrap()["made"]["id"], answers[0].session.id.to_string());
+    // It outlives the daemon, and goes with the session.
+    office.home.kill_daemon();
+    office.home.start_daemon();
+    assert!(office.run(&request).unwrap().repeated);
+    let name = answers[0].session.name.as_str();
+    office.ccmux(&["purge", name, "--yes", "--grace", "0"]).ok();
+    let anew = office.run(&request).unwrap();
+    assert!(!anew.repeated && anew.session.id != answers[0].session.id);
+}
+
+/// B7: the same for one pane.
+#[test]
+fn a_pane_is_started_once_for_a_key() {
+    let office = Office::new();
+    office.home.start_daemon();
+    let new = |key: &str, more: &[&str]| {
+        let words = ["new", "-d", "--json", "--workspace", "empty", "--key", key];
+        let words: Vec<&str> =
+            words.iter().chain(more).chain(&["--", "sleep", "1000"]).copied().collect();
+        office.ccmux(&words)
+    };
+
+    let panes: Vec<Value> = thread::scope(|scope| {
+        let started: Vec<_> = (0..4).map(|_| scope.spawn(|| new("k", &[]).json())).collect();
+        started.into_iter().map(|started| started.join().unwrap()).collect()
+    });
+
+    assert!(panes.iter().all(|pane| pane["pane"]["id"] == panes[0]["pane"]["id"]), "{panes:?}");
+    assert_eq!(panes.iter().filter(|pane| pane["repeated"] == true).count(), 3);
+    let refused = new("k", &["-n", "other"]).fails_with(4);
+    assert!(refused.contains("another request"), "{refused}");
+    for bad in ["", "a\u{7}b", &"x".repeat(129)] {
+        new(bad, &[]).fails_with(2);
+    }
+    office.ccmux(&["close", panes[0]["pane"]["id"].as_str().unwrap(), "--grace", "0"]).ok();
+    let anew = new("k", &[]).json();
+    assert_ne!(anew["pane"]["id"], panes[0]["pane"]["id"]);
+    assert_eq!(anew["repeated"], Value::Null);
+}
+
+/// R29: what is wrong with a file is told with its line, and nothing is made.
+#[test]
+fn a_file_with_something_wrong_in_it_makes_nothing() {
+    let office = Office::new();
+    office.home.start_daemon();
+    let cases = [
+        ("session = \"../x\"\n[[pane]]\n", "team.toml:1:11"),
+        (
+            "[[pane]]\nname = \"a\"\n[[pane]]\nname = \"a\"\n",
+            "team.toml:3:1: two panes are called `a`",
+        ),
+        (
+            "[[pane]]\nname = \"a\"\nafter = [\"b\"]\n[[pane]]\nname = \"b\"\nafter = [\"a\"]\n",
+            "a → b → a",
+        ),
+        ("[[pane]]\ncount = 65\n", "1 to 64"),
+        ("[[pane]]\nworkspace = \"tree\"\n", "team.toml:2:"),
+        ("[[pane]]\nnmae = \"x\"\n", "team.toml:2:1: unknown field `nmae`"),
+        ("[[pane]]\ncommand = [\"a\\u0000b\"]\n", "NUL"),
+        ("[[pane]]\ncommand = [\"true\"]\nenv = { \"A=B\" = \"x\" }\n", "A=B"),
+        ("[[pane]]\nready = { text = \"(\" }\ncommand = [\"true\"]\n", "regular expression"),
+        ("[[pane]]\nunit = \"\\u001b[2J\"\n", "team.toml:2:"),
+    ];
+    for (text, told) in cases {
+        office.write(text);
+
+        let refused = office.up(&[]).fails_with(2);
+
+        assert!(refused.contains(told), "{text:?}: {refused}");
+    }
+    office.ccmux(&["up", "nowhere.toml"]).fails_with(2);
+    office.ccmux(&["up", "--preset", "eight"]).fails_with(2);
+    office.ccmux(&["down", "nobody"]).fails_with(3);
+    office.is_empty();
+}
+
+/// R29: the team of seven comes up as it is, and its file can be changed.
+#[test]
+fn the_team_of_seven_comes_up() {
+    let office = Office::new();
+    let printed = office.ccmux(&["up", "--preset", "seven", "--agent", "shell", "--print"]).ok();
+    assert!(printed.starts_with("#:schema "), "{printed}");
+    put(&office.home.work().join("team.toml"), &printed);
+
+    let shown = office.ccmux(&["up", "--preset", "seven", "--agent", "shell"]).ok();
+
+    assert!(shown.contains("7 of 7 panes run"), "{shown}");
+    let panes = office.panes();
+    assert_eq!(names(&panes), ["dev1", "dev2", "dev3", "pm", "qa1", "qa2", "ux"]);
+    for (name, pane) in &panes {
+        let role = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        assert_eq!((&pane["role"], &pane["state"]), (&role.into(), &"running".into()));
+    }
+    let again = office.up(&["--dry-run"]).json();
+    assert!(signs(&again).iter().all(|sign| sign.starts_with("keep ")), "{again}");
+    assert!(office.ccmux(&["up", "--preset", "units", "--print"]).ok().contains("manager"));
+    let schema: Value = serde_json::from_str(&office.ccmux(&["up", "--schema"]).ok()).unwrap();
+    assert_eq!(schema["title"], "ccmux team");
+}

@@ -1,0 +1,157 @@
+//! Team files.
+//!
+//! Read like the configuration: what is wrong is told with file, line and key.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use model::team::{Team, TeamFault, expand};
+
+use crate::config::{Positions, Problem};
+use crate::file::FileError;
+
+/// More than anybody writes by hand; what is larger is another file.
+const LARGEST: u64 = 1 << 20;
+
+/// Why there is no team.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TeamError {
+    /// The operating system refused something.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Not written by hand.
+    #[error("`{}` is larger than {LARGEST} bytes", .0.display())]
+    TooLarge(PathBuf),
+    /// Something is wrong with what it says. Never empty, in the order of the file.
+    #[error("{}", told(.0))]
+    Invalid(Vec<Problem>),
+}
+
+/// Reads a team file.
+///
+/// # Errors
+///
+/// [`TeamError`].
+pub fn load(path: &Path) -> Result<Team, TeamError> {
+    let refused = FileError::when("read", path);
+    let file = File::open(path);
+    let mut bytes = Vec::new();
+    match file.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 > LARGEST => Err(TeamError::TooLarge(path.to_owned())),
+        Ok(_) => {
+            let text = String::from_utf8(bytes).map_err(|error| {
+                let before = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let at = error.utf8_error().valid_up_to();
+                TeamError::Invalid(vec![problem(&before, path, at, "not UTF-8".to_owned())])
+            })?;
+            parse(&text, path)
+        }
+        Err(error) => Err(refused(error).into()),
+    }
+}
+
+/// Makes a team of the text of the file at `path`, which is not looked at.
+///
+/// # Errors
+///
+/// [`TeamError::Invalid`].
+pub fn parse(text: &str, path: &Path) -> Result<Team, TeamError> {
+    let team: Team = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        TeamError::Invalid(vec![problem(text, path, at, error.message().to_owned())])
+    })?;
+    match expand(&team.panes, "/") {
+        Ok(_) => Ok(team),
+        Err(faults) => {
+            let heads = headings(text);
+            let place = |fault: TeamFault| {
+                let at = fault.pane.and_then(|pane| heads.get(pane)).copied().unwrap_or(0);
+                problem(text, path, at, fault.why)
+            };
+            Err(TeamError::Invalid(faults.into_iter().map(place).collect()))
+        }
+    }
+}
+
+/// Where each pane begins.
+fn headings(text: &str) -> Vec<usize> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("[[pane]]") {
+            found.push(at);
+        }
+        at += line.len();
+    }
+    found
+}
+
+fn problem(text: &str, path: &Path, at: usize, message: String) -> Problem {
+    let (line, column) = Positions::of(text).of_byte(at);
+    Problem { path: path.to_owned(), line, column, message, suggestion: None }
+}
+
+/// Each problem on a line, under a heading if there are several.
+fn told(problems: &[Problem]) -> String {
+    let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    if problems.len() > 1 {
+        lines.insert(0, format!("the team has {} problems:", problems.len()));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use model::team::presets::PRESETS;
+
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        parse(text, Path::new("team.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_key() {
+        let cases = [
+            ("session = \"a b\"\n", "team.toml:1:11: a name may not contain ' '"),
+            ("[[pane]]\nrol = \"qa\"\n", "team.toml:2:1: unknown field `rol`"),
+            ("[[pane]]\nworkspace = \"tree\"\n", "team.toml:2:13: unknown variant `tree`"),
+            ("[[pane]]\nlimits = [\"disk=many\"]\n", "team.toml:2:11: disk:"),
+            (
+                "[[pane]]\n\n[[pane]]\nafter = [\"db\"]\n",
+                "team.toml:3:1: `after`: there is no pane",
+            ),
+            ("session = \"web\"\n", "team.toml:1:1: there is no pane in it"),
+            ("[[pane]\n", "team.toml:1:"),
+        ];
+        for (text, told) in cases {
+            let wrong = wrong(text);
+            assert!(wrong.starts_with(told), "{text:?}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn several_problems_are_told_at_once() {
+        let told = wrong("[[pane]]\nname = \"a\"\n[[pane]]\nname = \"a\"\ncount = 0\n");
+
+        assert!(
+            told.starts_with("the team has 1 problems") || told.contains("team.toml:3:1"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn the_teams_that_come_with_ccmux_are_teams() {
+        for preset in PRESETS {
+            for agent in ["claude", "shell"] {
+                let team = parse(&preset.file(agent), Path::new("preset")).unwrap();
+                let panes = expand(&team.panes, "/src").unwrap();
+                assert_eq!(panes.len(), 7, "{}", preset.name);
+                assert!(panes.iter().all(|pane| pane.agent.as_deref() == Some(agent)));
+                assert!(panes.iter().all(|pane| pane.prompt.is_some() == (agent != "shell")));
+            }
+        }
+    }
+}
