@@ -5,6 +5,7 @@ mod examples;
 mod hook;
 mod limits;
 mod lock;
+mod serve;
 mod team;
 mod values;
 mod workspace;
@@ -24,6 +25,7 @@ pub(crate) use environment::{EnvArgs, SurroundingsArgs};
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
+pub(crate) use serve::{ServeArgs, TokenArgs};
 pub(crate) use team::{DownArgs, UpArgs};
 pub(crate) use values::Variable;
 use values::{seconds, until};
@@ -107,6 +109,10 @@ pub(crate) enum Command {
     /// Claim files so that nobody else changes them
     #[command(subcommand, after_help = lock::LOCK, disable_help_subcommand = true)]
     Lock(LockCommand),
+    /// Serve the HTTP API
+    Serve(ServeArgs),
+    /// Print or replace a token of the HTTP API
+    Token(TokenArgs),
     /// Control the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),

@@ -22,10 +22,12 @@ mod read;
 mod rename;
 mod restore;
 mod send;
+mod serve;
 mod share;
 mod show;
 mod stop;
 mod thaw;
+mod token;
 mod trust;
 mod up;
 mod wait;
@@ -85,6 +87,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Config(args) => config::run(context, args),
         Command::Hook(args) => hook::run(context, args),
         Command::Lock(command) => lock::run(context, command),
+        Command::Serve(args) => serve::run(context, args),
+        Command::Token(args) => token::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),
         Command::Man(args) => man::run(args),

@@ -164,6 +164,16 @@ impl<'a> Link<'a> {
         }
     }
 
+    /// Waits for what comes next for as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon.
+    pub(crate) fn wait_for_ever(&mut self) -> Result<(), ErrorBody> {
+        let waits = self.connect()?.set_patience(None);
+        waits.map_err(|why| ClientError::Lost(why).into_body())
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Response, Trouble> {
         let patience = patience(request);
         let connection = self.connect().map_err(Trouble::Final)?;
@@ -306,6 +316,9 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::Events { follow: false, .. }
         | Request::Trust(_)
         | Request::Share(_)
+        | Request::Resize { .. }
+        | Request::Serve(_)
+        | Request::Token(_)
         | Request::DaemonStatus
         | Request::Hook(_)
         | Request::DaemonStop => 0,

@@ -174,6 +174,9 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
             format!("{path} was retired ({why}) and is kept as {kept_as}")
         }
         Happening::CleanupFailed { path, why } => format!("{path} is still there: {why}"),
+        Happening::ApiCalled { who, method, path, status } => {
+            format!("{who} called {method} {path} and was answered {status}")
+        }
         Happening::PaneExited { pane, ending } => format!("pane {}: {ending}", pane.short()),
         Happening::PaneLost { pane, killed } => {
             let pane = pane.short();

@@ -78,6 +78,18 @@ pub(crate) async fn ask(
     timeout(patience, asked).await.map_err(|_| Silent::TimedOut(patience))?
 }
 
+/// Gives the pane in `dir` another size, and returns the one that it has then.
+///
+/// # Errors
+///
+/// [`Silent`].
+pub(crate) async fn resize(dir: &Path, size: Size, patience: Duration) -> Result<Size, Silent> {
+    let view = View::Follow { from: None };
+    let attach = Attach { view, size: Some(size), read_only: true };
+    let asked = async { Link::open(dir).await?.attach(&attach).await };
+    timeout(patience, asked).await.map_err(|_| Silent::TimedOut(patience))?
+}
+
 impl Link {
     /// Connects to the keeper in `dir` and exchanges greetings.
     pub(crate) async fn open(dir: &Path) -> Result<Self, Silent> {
@@ -108,7 +120,11 @@ impl Link {
     /// Asks for the exact output from now on; returns the size of the screen.
     pub(crate) async fn follow(&mut self) -> Result<Size, Silent> {
         let attach = Attach { view: View::Follow { from: None }, size: None, read_only: true };
-        self.0.write(&Frame::json(Kind::Attach, &attach)).await?;
+        self.attach(&attach).await
+    }
+
+    async fn attach(&mut self, attach: &Attach) -> Result<Size, Silent> {
+        self.0.write(&Frame::json(Kind::Attach, attach)).await?;
         let answer = next(&mut self.0).await?;
         if answer.kind == Kind::Reply
             && let Reply::Error(body) = parse(&answer)?

@@ -25,6 +25,7 @@ use model::{ConversationId, LaunchRecord, LaunchRequest, Name, PaneId, SessionId
 use protocol::client::CONTROL_SOCKET;
 use protocol::control::PaneAnswer;
 use protocol::{ErrorBody, ErrorCode};
+use serde::Serialize;
 use tracing::{info, warn};
 
 use crate::command::resolution::ambiguous;
@@ -462,7 +463,14 @@ pub(crate) fn not_written(error: FileError) -> ErrorBody {
     if error.is_full() { body.hint("make room on the disk") } else { body }
 }
 
+/// What programs are told of a pane whose own program did not start.
+#[derive(Serialize)]
+struct NotStarted<'a> {
+    not_started: &'a str,
+}
+
 pub(crate) fn not_started(why: &str) -> ErrorBody {
     ErrorBody::new(ErrorCode::Failed, format!("the pane was not started: {why}"))
         .hint("check that the program exists and is on the PATH of the pane")
+        .details(&NotStarted { not_started: why })
 }

@@ -29,6 +29,7 @@ mod follow;
 mod frames;
 mod health;
 mod hooked;
+mod http;
 mod index;
 mod keeper;
 mod launch;

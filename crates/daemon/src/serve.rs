@@ -11,6 +11,7 @@ use host::socket;
 use protocol::control::{Reply, Request, Response};
 use protocol::frame::MAX_BODY;
 use protocol::greeting::{Hello, Refusal, SPOKEN};
+use protocol::http::ServeRequest;
 use protocol::{ErrorBody, ErrorCode, Frame, Kind};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -129,6 +130,11 @@ impl Supervisor {
         if let Request::Events { after, follow } = request {
             return self.stream(frames, after, follow).await;
         }
+        if let Request::Serve(wish) = &request
+            && wish.hold
+        {
+            return self.hold_http(frames, wish.clone()).await;
+        }
         if request == Request::DaemonStop {
             info!("asked to stop");
             let written = frames.write(&reply(Ok(Response::Done))).await;
@@ -161,6 +167,32 @@ impl Supervisor {
         });
         frames.write(&reply(result)).await?;
         Ok(Next::Listen)
+    }
+
+    /// Serves the HTTP API for as long as the client stays.
+    async fn hold_http(
+        self: &Arc<Self>,
+        frames: &mut Frames,
+        wish: ServeRequest,
+    ) -> std::io::Result<Next> {
+        let served = Box::pin(Arc::clone(self).perform(Request::Serve(wish))).await;
+        let held = match &served {
+            Ok(Response::Serving(serving)) if serving.began => Some(serving.address.clone()),
+            Ok(_) | Err(_) => None,
+        };
+        let failed = served.is_err();
+        let written = frames.write(&reply(served)).await;
+        if failed {
+            return written.map(|()| Next::Listen);
+        }
+        tokio::select! {
+            () = frames.gone() => {}
+            () = self.stopping.cancelled() => {}
+        }
+        if let Some(address) = held {
+            self.http.stop_listening(&address);
+        }
+        Ok(Next::HangUp)
     }
 
     async fn stream(

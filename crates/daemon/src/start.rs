@@ -221,6 +221,7 @@ async fn live(
             point("recover.done").await;
             supervisor.recovered.send_replace(true);
             supervisor.tasks.spawn(Arc::clone(supervisor).keep_tidy());
+            supervisor.serve_configured_http().await;
         }
         Err(error) => {
             error!(%error, "recovery failed");
@@ -231,6 +232,7 @@ async fn live(
         error!(%failed, "the control socket failed");
     }
     supervisor.stopping.cancel();
+    supervisor.http.last_answers().await;
     supervisor.ending.cancel();
     supervisor.tasks.close();
     if tokio::time::timeout(LAST_TASKS, supervisor.tasks.wait()).await.is_err() {

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::commons::Commons;
 use crate::conversation::Claims;
 use crate::follow::Follower;
+use crate::http::Http;
 use crate::locks::Locks;
 use crate::once::Turns;
 use crate::pane::Pane;
@@ -56,6 +57,8 @@ pub(crate) struct Supervisor {
     pub(crate) digests: Arc<Digests>,
     /// What is known of the agents' programs.
     pub(crate) probes: Probes,
+    /// The HTTP API, where it listens.
+    pub(crate) http: Http,
     pub(crate) tasks: TaskTracker,
     /// No new work is taken on.
     pub(crate) stopping: CancellationToken,
@@ -88,6 +91,7 @@ impl Supervisor {
         let watchman = Watchman::new(household.clone());
         let commons = Commons::new(watchman.held(), household.clone());
         Self {
+            http: Http::new(&root),
             root,
             household,
             exe,

@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod duration;
+pub mod http;
 pub mod key;
 pub mod keys;
 pub mod locks;
@@ -25,6 +26,7 @@ use crate::isolation::Method;
 use crate::limits::Limits;
 use crate::workspace::WorkspaceKind;
 
+pub use http::HttpConfig;
 pub use locks::{LocksConfig, WhenAway};
 pub use ports::PortsConfig;
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub roles: BTreeMap<String, RoleConfig>,
     /// Which ports panes get.
     pub ports: PortsConfig,
+    /// How the HTTP API is served.
+    pub http: HttpConfig,
 }
 
 /// What a pane does whose conversation cannot be continued.

@@ -171,6 +171,17 @@ pub enum Happening {
         /// The pane.
         pane: PaneId,
     },
+    /// Somebody asked for a change over HTTP.
+    ApiCalled {
+        /// Who: the scope and the first digits of the digest of the token, and from where.
+        who: String,
+        /// The method.
+        method: String,
+        /// The path.
+        path: String,
+        /// What the answer was.
+        status: u16,
+    },
     /// A pane wanted or changed a file that another one held or had just changed.
     Conflict {
         /// The file.
@@ -239,6 +250,7 @@ impl Happening {
             | Self::SessionRenamed { .. }
             | Self::Retired { .. }
             | Self::CleanupFailed { .. }
+            | Self::ApiCalled { .. }
             | Self::Quarantined { .. } => None,
         }
     }

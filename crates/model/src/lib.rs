@@ -12,6 +12,7 @@ pub mod ending;
 pub mod environment;
 pub mod event;
 pub mod health;
+pub mod http;
 pub mod idempotency;
 pub mod ids;
 pub mod isolation;

@@ -19,6 +19,7 @@ use crate::environment::EnvironmentView;
 use crate::error::ErrorBody;
 use crate::gc::Collected;
 use crate::hooks::{HookAnswer, HookRequest};
+use crate::http::{ServeRequest, Serving, TokenRequest, TokenView};
 use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
 use crate::look::{Text, Typing, Until, View};
@@ -174,6 +175,18 @@ pub enum Request {
     Trust(TrustRequest),
     /// Change or show what all panes may read: [`Response::Share`].
     Share(ShareRequest),
+    /// Give a pane another size: [`Response::Resized`] with the one it has then. Terminals that are
+    /// attached have the last word.
+    Resize {
+        /// Name, id or unique beginning of an id.
+        target: String,
+        /// The size.
+        size: Size,
+    },
+    /// Serve the HTTP API: [`Response::Serving`] once it listens.
+    Serve(ServeRequest),
+    /// Show or replace a token of the HTTP API: [`Response::Token`].
+    Token(TokenRequest),
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -238,6 +251,12 @@ pub enum Response {
     Trust(TrustAnswer),
     /// What is shared.
     Share(ShareAnswer),
+    /// The size of a pane.
+    Resized(Size),
+    /// Where the HTTP API listens.
+    Serving(Serving),
+    /// A token of the HTTP API.
+    Token(TokenView),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.

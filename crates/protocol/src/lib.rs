@@ -13,6 +13,7 @@ pub mod frame;
 pub mod gc;
 pub mod greeting;
 pub mod hooks;
+pub mod http;
 pub mod limits;
 pub mod locks;
 pub mod look;

@@ -23,6 +23,7 @@ pub mod screen;
 mod screen_emulator;
 pub mod soak;
 pub mod stub;
+pub mod tls;
 pub mod tree;
 pub mod wait;
 

@@ -32,17 +32,14 @@ impl Supervisor {
         let this = Arc::clone(self);
         // Every pane is looked at, which is a few system calls each.
         let sessions = run_blocking(move || {
-            let shown = rows
-                .sessions
-                .iter()
-                .filter(|row| row.announced || rows.panes_of(row.record.id).next().is_some());
+            let shown = rows.shown();
             shown.map(|session| this.listed(session, &rows)).collect()
         });
         let sessions = sessions.await;
         Ok(Response::Sessions(Listing { sessions, problems: self.problems() }))
     }
 
-    fn listed(&self, session: &SessionRow, rows: &Rows) -> ListedSession {
+    pub(super) fn listed(&self, session: &SessionRow, rows: &Rows) -> ListedSession {
         let (session, panes) = self.session_with_panes(session, rows);
         ListedSession { session, panes }
     }
@@ -150,7 +147,7 @@ impl Supervisor {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             home: self.root.path().to_string_lossy().into_owned(),
             panes,
-            http: None,
+            http: self.http.url(),
             last_event,
             problems: self.problems(),
         }))

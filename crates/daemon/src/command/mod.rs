@@ -12,10 +12,12 @@ mod hook;
 pub(crate) mod limits;
 mod locks;
 mod look;
+pub(crate) mod page;
 mod project;
 mod purge;
 mod read;
 mod rename;
+mod resize;
 pub(crate) mod resolution;
 mod restore;
 mod run;
@@ -84,6 +86,9 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Limit { .. }
         | Request::LimitNews { .. }
         | Request::Thaw { .. }
+        | Request::Resize { .. }
+        | Request::Serve(_)
+        | Request::Token(_)
         | Request::DaemonStop => true,
         Request::Lock(request) => request.changes_something(),
         Request::Up(request) => !request.dry_run,
@@ -143,6 +148,9 @@ impl Supervisor {
             Request::Hook(request) => self.hook(request).await,
             Request::Trust(request) => self.trust(request).await,
             Request::Share(request) => self.share(request).await,
+            Request::Resize { target, size } => self.resize(&target, size).await,
+            Request::Serve(request) => self.serve_http(request).await,
+            Request::Token(request) => self.token(request).await,
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

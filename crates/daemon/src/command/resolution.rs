@@ -80,6 +80,21 @@ impl Rows {
         }
     }
 
+    /// The sessions that are there for everybody.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &SessionRow> {
+        let is_shown =
+            |row: &&SessionRow| row.announced || self.panes_of(row.record.id).next().is_some();
+        self.sessions.iter().filter(is_shown)
+    }
+
+    /// The session that `text` names.
+    pub(crate) fn find_session(&self, text: &str) -> Result<&SessionRow, ErrorBody> {
+        let sessions: Vec<Candidate> = self.session_candidates().collect();
+        let found = resolve(text, &sessions).map_err(|why| explain("session", text, why))?;
+        let row = self.sessions.iter().find(|row| row.record.id.to_string() == found.id);
+        Ok(row.expect("the candidate was made from this row"))
+    }
+
     /// The panes of a session, oldest first.
     pub(crate) fn panes_of(&self, session: SessionId) -> impl Iterator<Item = &PaneRow> {
         self.panes.iter().filter(move |pane| pane.session == session)

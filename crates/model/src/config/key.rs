@@ -184,6 +184,13 @@ pub(super) fn read_word<W: FromStr<Err: fmt::Display>>(
         .map_err(|error: W::Err| Fault::whole(error).suggest(nearest(text, known.iter().copied())))
 }
 
+/// A fault for every item that was listed before.
+pub(super) fn listed_twice(items: &[String]) -> Vec<Fault> {
+    let again = (1..items.len()).filter(|&at| items[..at].contains(&items[at]));
+    let twice = |at: usize| Fault::whole(format!("{:?} is listed twice", items[at]));
+    again.map(|at| twice(at).of(Part::Item(at))).collect()
+}
+
 /// Takes into `slot` what `read` makes of the items, if neither it finds anything wrong with one of
 /// them nor `check` with all of them.
 pub(super) fn set_list<I, E: Into<Fault>>(

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use crate::config::agent::AGENT_KEYS;
-use crate::config::key::{Access, Fault, Key, Part, read_word, set_list, set_word};
+use crate::config::key::{Access, Fault, Key, Part, listed_twice, read_word, set_list, set_word};
 use crate::config::path::{check_home_item, overlaps};
 use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
-use crate::config::{Config, ResumeFallback, Share, WhenAway, duration, ports, role};
+use crate::config::{Config, ResumeFallback, Share, WhenAway, duration, http, ports, role};
 use crate::isolation::Method;
 use crate::limits::{LimitWishes, Limits, Wish};
 use crate::lock::LockScope;
@@ -262,6 +262,12 @@ pub static KEYS: &[Key<Config>] = &[
     ports::BASE,
     ports::END,
     ports::COUNT,
+    http::LISTEN,
+    http::TLS_CERT,
+    http::TLS_KEY,
+    http::ALLOWED_HOSTS,
+    http::ALLOWED_ORIGINS,
+    http::RATE,
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
@@ -300,16 +306,7 @@ fn set_home_symlinks(slot: &mut Vec<String>, items: &[String]) -> Vec<Fault> {
 
 fn set_share(slot: &mut Vec<Share>, items: &[String]) -> Vec<Fault> {
     let known = Share::ALL.map(Share::as_str);
-    set_list(
-        slot,
-        items,
-        |item| read_word(item, &known),
-        |items| {
-            let again = (1..items.len()).filter(|&at| items[..at].contains(&items[at]));
-            let twice = |at: usize| Fault::whole(format!("{:?} is listed twice", items[at]));
-            again.map(|at| twice(at).of(Part::Item(at))).collect()
-        },
-    )
+    set_list(slot, items, |item| read_word(item, &known), listed_twice)
 }
 
 fn set_duration(slot: &mut Duration, text: &str, least: Duration) -> Result<(), Fault> {
