@@ -38,10 +38,10 @@ impl Office {
     /// Writes the team file: the name of the session, then panes that do nothing, each with more
     /// lines of its own.
     fn describe(&self, panes: &[(&str, &str)]) -> PathBuf {
-        let mut text = "session = \"web\"\n".to_owned();
-        for (name, more) in panes {
-            text.push_str(&format!("[[pane]]\nname = \"{name}\"\n{IDLE}{more}\n"));
-        }
+        let pane =
+            |(name, more): &(&str, &str)| format!("[[pane]]\nname = \"{name}\"\n{IDLE}{more}\n");
+        let panes: String = panes.iter().map(pane).collect();
+        let text = format!("session = \"web\"\n{panes}");
         self.write(&text)
     }
 

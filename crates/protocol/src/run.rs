@@ -21,6 +21,10 @@ pub struct RunRequest {
     /// Whose directories its panes work in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SessionMode>,
+    /// The mode, if [`RunRequest::mode`] does not say. Unlike that, it may differ from the mode of a
+    /// team that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_mode: Option<SessionMode>,
     /// The template that it is made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,

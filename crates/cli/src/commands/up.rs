@@ -9,6 +9,7 @@ use model::{Name, SessionId};
 use protocol::ErrorBody;
 use protocol::control::{Request, Response};
 use protocol::run::{RunRequest, UpAnswer, UpRequest};
+use serde_json::json;
 
 use super::daemon::{status, team_file, team_text};
 use super::new::absolute;
@@ -87,12 +88,13 @@ fn request(
     };
     let name = args.name.clone().or_else(|| team.session.clone());
     let name = name.unwrap_or_else(|| name_of(&cwd));
-    let source = serde_json::to_value(&team).expect("a team has string keys only");
+    let source = json!({ "kind": "team", "request": team });
     let Team { template, mode, env, panes, .. } = team;
     let run = RunRequest {
         key: None,
         name: Some(name),
         mode,
+        default_mode: None,
         template,
         env,
         panes,

@@ -151,14 +151,11 @@ fn wanted(request: &RunRequest) -> Result<Vec<WantedPane>, ErrorBody> {
 
 /// The session of a run, which is pending from the moment it is entered.
 fn wish(request: &RunRequest) -> SessionWish {
-    let mut origin = request
-        .source
-        .clone()
-        .unwrap_or_else(|| serde_json::to_value(request).expect("a request has string keys only"));
+    let mut origin =
+        request.source.clone().unwrap_or_else(|| json!({ "kind": "run", "request": request }));
     session::masked(&mut origin);
-    let kind = if request.source.is_some() { "team" } else { "run" };
     let once = request.key.clone().map(|key| (key, once::run_digest(request)));
-    let mode = request.mode.unwrap_or_default();
+    let mode = request.mode.or(request.default_mode).unwrap_or_default();
     SessionWish {
         name: request.name.clone(),
         mode,
@@ -167,7 +164,7 @@ fn wish(request: &RunRequest) -> SessionWish {
         isolation: None,
         env: request.env.clone(),
         implicit: false,
-        origin: Some(json!({ "kind": kind, "request": origin })),
+        origin: Some(origin),
         entering: Some(Box::new(move |change, session| {
             change.mark_pending(session.id)?;
             if let Some((key, digest)) = once {

@@ -285,3 +285,49 @@ fn damage_is_seen_while_somebody_writes_the_database() {
     let why = examine(&root).unwrap_err().to_string();
     assert!(!why.is_empty(), "{why}");
 }
+
+/// B7: a key is there exactly as long as what was made with it.
+#[test]
+fn a_key_goes_with_what_it_made() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let (web, key) = (session(1, "web", false), "run 7".parse().unwrap());
+    let dev = pane(2, &web, "dev");
+    let other = "pane 7".parse().unwrap();
+    store
+        .change(|change| {
+            change.add_session(&web)?;
+            change.add_pane(&dev)?;
+            change.mark_pending(web.id)?;
+            change.add_key(&key, Made::Session(web.id), "a")?;
+            change.add_key(&other, Made::Pane(dev.id), "b")
+        })
+        .unwrap();
+    drop(store);
+
+    let mut store = open(&root);
+    let (made, pending) = store
+        .change(|change| Ok::<_, StoreError>((change.made_by(&key)?, change.pending()?)))
+        .unwrap();
+    assert_eq!(made, Some(KeyRow { made: Made::Session(web.id), digest: "a".to_owned() }));
+    assert_eq!(pending, [web.id]);
+    let twice = store.change(|change| change.add_key(&key, Made::Pane(dev.id), "c"));
+    assert!(matches!(twice, Err(StoreError::Sqlite(_))), "{twice:?}");
+    store.change(|change| change.complete(web.id)).unwrap();
+    assert_eq!(store.change(|change| change.pending()).unwrap(), []);
+
+    store
+        .change(|change| {
+            change.mark_pending(web.id)?;
+            change.remove_pane(dev.id).map(drop)
+        })
+        .unwrap();
+
+    // The session never came to be, so it went with its only pane.
+    for key in [&key, &other] {
+        assert_eq!(store.change(|change| change.made_by(key)).unwrap(), None);
+    }
+    assert_eq!(store.change(|change| change.pending()).unwrap(), []);
+    let gone = store.change(|change| change.complete(web.id));
+    assert!(matches!(gone, Err(StoreError::Gone)), "{gone:?}");
+}

@@ -141,7 +141,9 @@ impl Supervisor {
             .flat_map(of)
             .filter_map(|step| find(there, step))
             .collect();
-        // All of them, before the first goes.
+        // All of them, before the first goes; what still runs could write more.
+        let rows: Vec<PaneRow> = going.iter().map(|pane| pane.row.clone()).collect();
+        self.stop_all(&rows, GRACE_MS).await?;
         for There { row, .. } in &going {
             let Some(pane) = self.pane(row.id) else { continue };
             if let Some(work) = self.unsaved_work(&pane, &[]).await? {
