@@ -95,10 +95,9 @@ impl Office {
     }
 
     fn run(&self, request: &RunRequest) -> Result<RunAnswer, ErrorBody> {
-        match self.ask(&Request::Run(Box::new(request.clone())))? {
-            Response::Run(answer) => Ok(*answer),
-            other => panic!("another answer: {other:?}"),
-        }
+        let answer = self.ask(&Request::Run(Box::new(request.clone())))?;
+        let Response::Run(answer) = answer else { panic!("another answer: {answer:?}") };
+        Ok(*answer)
     }
 
     /// A run of two panes.

@@ -105,7 +105,7 @@ impl Supervisor {
                 message: format!("pane {}: {}", pane.name, body.message),
                 ..body
             };
-            let launch = Arc::new(request_for(request, session, pane));
+            let launch = Arc::from(request_for(request, session, pane));
             crate::launch::check(&launch, &config).await.map_err(in_pane)?;
             let pattern = pane.ready.as_ref().and_then(|ready| ready.text.as_ref());
             if let Some(Err(error)) = pattern.map(|pattern| Regex::new(pattern)) {
@@ -176,8 +176,8 @@ fn wish(request: &RunRequest) -> SessionWish {
 }
 
 /// How a pane of a run is started: as any other.
-fn request_for(request: &RunRequest, session: SessionId, pane: &WantedPane) -> LaunchRequest {
-    LaunchRequest {
+fn request_for(request: &RunRequest, session: SessionId, pane: &WantedPane) -> Box<LaunchRequest> {
+    Box::new(LaunchRequest {
         name: Some(pane.name.clone()),
         session: Some(session.to_string()),
         agent: pane.agent.clone(),
@@ -194,5 +194,5 @@ fn request_for(request: &RunRequest, session: SessionId, pane: &WantedPane) -> L
         wanted: Some(Box::new(pane.clone())),
         run: Some(session),
         ..LaunchRequest::default()
-    }
+    })
 }

@@ -24,7 +24,7 @@ pub(super) struct Item {
 /// What has to be done for that.
 pub(super) enum How {
     /// Make it.
-    Create(LaunchRequest),
+    Create(Box<LaunchRequest>),
     /// Start it again.
     Restore(PaneRow),
 }
@@ -136,7 +136,7 @@ impl Supervisor {
     async fn start_one(self: &Arc<Self>, how: How) -> Result<(PaneId, Vec<String>), ErrorBody> {
         match how {
             How::Create(request) => {
-                let answer = Box::pin(self.launch(request)).await?;
+                let answer = Box::pin(self.launch(*request)).await?;
                 Ok((answer.pane.id, answer.warnings))
             }
             How::Restore(row) => {
