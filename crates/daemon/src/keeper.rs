@@ -54,14 +54,21 @@ pub(crate) struct Link(Frames);
 /// What an attached link brings.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// Escape sequences that rebuild the screen.
-    Snapshot(Vec<u8>),
-    /// Output that follows what came before.
-    Output(Vec<u8>),
+    /// Escape sequences that rebuild the screen as of an offset.
+    Snapshot(u64, Vec<u8>),
+    /// Output from an offset on.
+    Output(u64, Vec<u8>),
     /// The screen has another size.
     Resized(Size),
+    /// The word on a question that was asked in between.
+    Answer(Reply),
     /// The pane has ended.
     Ended,
+}
+
+/// To look on without a say: the exact output after what the looker has.
+pub(crate) fn looking_on(from: Option<u64>) -> Attach {
+    Attach { view: View::Follow { from }, size: None, read_only: true }
 }
 
 /// Asks one question of the keeper in `dir`.
@@ -86,7 +93,7 @@ pub(crate) async fn ask(
 pub(crate) async fn resize(dir: &Path, size: Size, patience: Duration) -> Result<Size, Silent> {
     let view = View::Follow { from: None };
     let attach = Attach { view, size: Some(size), read_only: true };
-    let asked = async { Link::open(dir).await?.attach(&attach).await };
+    let asked = async { Ok(Link::open(dir).await?.follow(&attach).await?.size) };
     timeout(patience, asked).await.map_err(|_| Silent::TimedOut(patience))?
 }
 
@@ -117,38 +124,43 @@ impl Link {
         }
     }
 
-    /// Asks for the exact output from now on; returns the size of the screen.
-    pub(crate) async fn follow(&mut self) -> Result<Size, Silent> {
-        let attach = Attach { view: View::Follow { from: None }, size: None, read_only: true };
-        self.attach(&attach).await
-    }
-
-    async fn attach(&mut self, attach: &Attach) -> Result<Size, Silent> {
-        self.0.write(&Frame::json(Kind::Attach, attach)).await?;
+    /// Asks for the exact output from an offset on, or from now on after a snapshot.
+    pub(crate) async fn follow(&mut self, attach: &Attach) -> Result<Attached, Silent> {
+        self.tell(&Frame::json(Kind::Attach, attach)).await?;
         let answer = next(&mut self.0).await?;
         if answer.kind == Kind::Reply
             && let Reply::Error(body) = parse(&answer)?
         {
             return Err(body.into());
         }
-        let attached: Attached = parse(expect(&answer, Kind::Attached)?)?;
-        Ok(attached.size)
+        parse(expect(&answer, Kind::Attached)?)
+    }
+
+    /// Says something for which nobody waits here: keys, a size, a question.
+    pub(crate) async fn tell(&mut self, frame: &Frame) -> Result<(), Silent> {
+        Ok(self.0.write(frame).await?)
     }
 
     /// What the pane brings next; none at the end of the connection.
     pub(crate) async fn sent(&mut self) -> Result<Option<Sent>, Silent> {
         let Some(frame) = self.0.next().await? else { return Ok(None) };
         let sent = match frame.kind {
-            Kind::Snapshot => Sent::Snapshot(after_offset(frame.body)?),
-            Kind::Output => Sent::Output(after_offset(frame.body)?),
+            Kind::Snapshot => {
+                let (at, bytes) = after_offset(frame.body)?;
+                Sent::Snapshot(at, bytes)
+            }
+            Kind::Output => {
+                let (from, bytes) = after_offset(frame.body)?;
+                Sent::Output(from, bytes)
+            }
             Kind::Resized => Sent::Resized(parse(&frame)?),
+            Kind::Reply => Sent::Answer(parse(&frame)?),
             Kind::Ended => Sent::Ended,
             Kind::Detached => return Ok(None),
             Kind::Hello
             | Kind::Welcome
             | Kind::Refused
             | Kind::Request
-            | Kind::Reply
             | Kind::Event
             | Kind::Attach
             | Kind::Input
@@ -164,13 +176,13 @@ impl Link {
     }
 }
 
-/// The body without the offset that it begins with.
-fn after_offset(mut body: Vec<u8>) -> Result<Vec<u8>, Silent> {
-    if body.len() < size_of::<u64>() {
+/// The offset that a body begins with, and what follows it.
+fn after_offset(mut body: Vec<u8>) -> Result<(u64, Vec<u8>), Silent> {
+    let Some(offset) = body.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
         return Err(Silent::Broken("output without an offset".to_owned()));
-    }
+    };
     body.drain(..size_of::<u64>());
-    Ok(body)
+    Ok((offset, body))
 }
 
 async fn next(frames: &mut Frames) -> Result<Frame, Silent> {

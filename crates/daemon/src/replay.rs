@@ -42,6 +42,22 @@ pub(crate) fn screen(dir: &Path) -> Result<Replayed, FileError> {
     Ok(Replayed { text, log_end: reader.end() })
 }
 
+/// Escape sequences that rebuild the last screen in the log in `dir`, the offset that they stand for
+/// and the size of that screen. Blocks.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub(crate) fn snapshot(dir: &Path) -> Result<(Vec<u8>, u64, Size), FileError> {
+    let reader = LogReader::open(dir)?;
+    let points = reader.replay_points();
+    let Some(newest) = points.first() else {
+        return Ok((Vec::new(), reader.end(), reader.size_at(reader.end())));
+    };
+    let mut terminal = replay(&reader, newest, 0)?;
+    Ok((terminal.snapshot(), reader.end(), terminal.size()))
+}
+
 /// The last lines of screen and history in the log in `dir`. Blocks.
 ///
 /// The newest point at which a replay can begin is tried first. If there are not enough lines after

@@ -24,6 +24,8 @@ mod run;
 mod send;
 mod wait;
 
+pub(crate) use events::EventStream;
+
 use std::sync::Arc;
 
 use host::store::StoreError;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Failure;
 use super::look::how_it_is;
 use super::send::unusable;
-use crate::keeper::{Link, Sent, Silent};
+use crate::keeper::{Link, Sent, Silent, looking_on};
 use crate::pane::{Life, Pane, log_dir};
 use crate::replay::{self, Lookout};
 use crate::supervisor::{Supervisor, run_blocking};
@@ -126,16 +126,17 @@ enum Followed {
 
 async fn follow(pane: &Pane, pattern: &Regex) -> Result<Followed, Silent> {
     let mut link = Link::open(&pane.dir).await?;
-    let size = link.follow().await?;
+    let size = link.follow(&looking_on(None)).await?.size;
     let mut lookout = Lookout::new(size, pattern.clone());
     loop {
         let seen = match link.sent().await? {
-            Some(Sent::Snapshot(snapshot)) => lookout.begin(&snapshot),
-            Some(Sent::Output(output)) => lookout.feed(&output),
+            Some(Sent::Snapshot(_, snapshot)) => lookout.begin(&snapshot),
+            Some(Sent::Output(_, output)) => lookout.feed(&output),
             Some(Sent::Resized(size)) => {
                 lookout.resize(size);
                 None
             }
+            Some(Sent::Answer(_)) => None,
             Some(Sent::Ended) => return Ok(Followed::Ended),
             None => return Err(Silent::Broken("its keeper let go".to_owned())),
         };

@@ -15,7 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::problem::{Refused, dress};
 use super::server::Peer;
-use super::{Api, unusable_token};
+use super::{Api, metrics, page, unusable_token};
 
 /// What anybody may see who calls us by our name.
 const PUBLIC: [&str; 2] = ["/v1/healthz", "/v1/openapi.json"];
@@ -66,6 +66,7 @@ pub(super) fn around(router: Router<Api>, api: &Api) -> Router {
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(api.clone(), guard))
         .layer(from_fn(dress))
+        .layer(from_fn_with_state(api.clone(), metrics::observe))
         .with_state(api.clone())
 }
 
@@ -122,6 +123,10 @@ fn on_record(path: &str) -> String {
     path.chars().take(PATH_ON_RECORD).collect()
 }
 
+fn is_for_all(path: &str) -> bool {
+    PUBLIC.contains(&path) || page::PATHS.contains(&path)
+}
+
 fn is_looking(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
@@ -130,7 +135,7 @@ fn is_looking(method: &Method) -> bool {
 fn admit(api: &Api, request: &Request) -> Result<Admitted, Refused> {
     let (method, headers) = (request.method(), request.headers());
     check_host(api, request)?;
-    let is_public = is_looking(method) && PUBLIC.contains(&request.uri().path());
+    let is_public = is_looking(method) && is_for_all(request.uri().path());
     check_origin(api, headers, is_public)?;
     if api.supervisor.stopping.is_cancelled() {
         return Err(Refused::new(

@@ -12,11 +12,15 @@
 //!
 //! The description that callers read is made of the same declarations as the routes ([`openapi`]).
 
+mod attach;
 mod doctor;
+mod events;
 mod extract;
 mod guard;
 mod locks;
+mod metrics;
 mod openapi;
+mod page;
 mod panes;
 mod problem;
 mod runs;
@@ -32,6 +36,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use host::file::FileError;
+use host::store::StoreError;
 use host::token::TokenFile;
 use host::{StateRoot, user};
 use model::http::{Bucket, DEFAULT_LISTEN, Doors, Scope};
@@ -45,6 +50,7 @@ use tracing::{info, warn};
 
 use crate::command::Failure;
 use crate::supervisor::{Supervisor, run_blocking};
+use metrics::Metrics;
 use problem::Refused;
 
 /// How many connections there may be at once.
@@ -58,6 +64,7 @@ pub(crate) struct Http {
     tokens: Tokens,
     listening: Mutex<Option<Listening>>,
     connections: Arc<Semaphore>,
+    metrics: Metrics,
 }
 
 /// Where we listen.
@@ -123,7 +130,8 @@ impl Http {
             control: TokenFile::new(root.run().join("token")),
         };
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        Self { tokens, listening: Mutex::default(), connections }
+        let metrics = Metrics::default();
+        Self { tokens, listening: Mutex::default(), connections, metrics }
     }
 
     fn listening(&self) -> MutexGuard<'_, Option<Listening>> {
@@ -279,6 +287,11 @@ impl Supervisor {
         });
         made.await.map_err(|error| unusable_token(&error))
     }
+}
+
+/// The registry could not be read.
+fn unread(error: StoreError) -> Refused {
+    Failure::from(error).into_body().into()
 }
 
 fn unusable_token(error: &FileError) -> ErrorBody {

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use super::extract::{Json, tagged};
 use super::problem::PROBLEM_JSON;
-use super::{Api, doctor, locks, panes, runs, sessions};
+use super::{Api, attach, doctor, events, locks, metrics, page, panes, runs, sessions};
 
 /// The API of ccmux
 #[derive(utoipa::OpenApi)]
@@ -40,6 +40,10 @@ pub(super) fn router() -> (Router<Api>, String) {
         .merge(panes::routes())
         .merge(locks::routes())
         .merge(doctor::routes())
+        .merge(attach::routes())
+        .merge(events::routes())
+        .merge(metrics::routes())
+        .merge(page::routes())
         .split_for_parts();
     complete(&mut description);
     let text = description.to_pretty_json().expect("a description has string keys only");

@@ -1,6 +1,7 @@
 //! Who is measured, behind the few things that every measure needs.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use model::ProcessIdentity;
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Home, Invocation, process};
+use testkit::{Home, Http, Invocation, process};
 
 use crate::client::Client;
+use crate::driver::{self, Served};
 use crate::payload::{COLS, ROWS};
 use crate::script::PATIENCE;
 
@@ -65,6 +67,11 @@ pub(crate) trait Contender {
     /// The same for a pane that is not kept apart from others; none if there is no difference.
     fn create_unisolated_command(&self) -> Option<Command> {
         None
+    }
+
+    /// Serves HTTP: ccmux' own API, and for tmux what tools that drive it have. None serves nothing.
+    fn serve(&self) -> Result<Option<Served>> {
+        Ok(None)
     }
 
     /// The processes between the programs and the terminals; empty if there are none.
@@ -170,6 +177,20 @@ impl Contender for Ccmux {
         Some(self.invocation(&none).command())
     }
 
+    fn serve(&self) -> Result<Option<Served>> {
+        // Nobody is to be told to slow down.
+        let config = self.root.join("config");
+        fs::create_dir_all(&config)?;
+        File::create(config.join("ccmux.toml"))?.write_all(b"[http]\nrate = 1000000\n")?;
+        let served = self.json(&["serve", "--listen", "127.0.0.1:0", "--detach", "--json"])?;
+        let url = served["url"].as_str().with_context(|| format!("no url in {served}"))?;
+        let token = run(&self.invocation(&["token"]))?;
+        Ok(Some(Served::Ccmux {
+            http: Http::new(url, Some(token.trim())),
+            root: self.root.clone(),
+        }))
+    }
+
     fn servers(&self) -> Result<Vec<u32>> {
         let status = self.json(&["daemon", "status", "--json"])?;
         let mut pids = vec![pid_in(&status["pid"])?];
@@ -263,6 +284,10 @@ impl Contender for Tmux {
     fn create_command(&self) -> Option<Command> {
         let words = ["new-session", "-d", "-x", "200", "-y", "50", SLEEP[0], SLEEP[1]];
         Some(self.invocation(&words).command())
+    }
+
+    fn serve(&self) -> Result<Option<Served>> {
+        Ok(Some(driver::drive(self.invocation(&[]))?))
     }
 
     fn servers(&self) -> Result<Vec<u32>> {

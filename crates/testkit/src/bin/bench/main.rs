@@ -9,6 +9,7 @@
 mod args;
 mod client;
 mod contender;
+mod driver;
 mod in_pane;
 mod machine;
 mod measure;

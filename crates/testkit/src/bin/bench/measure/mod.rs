@@ -4,6 +4,7 @@ mod attach;
 mod echo;
 mod flow;
 mod hooks;
+mod http;
 mod locks;
 mod panes;
 mod runaway;
@@ -25,7 +26,7 @@ use crate::report::Report;
 pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 17] = [
+pub(crate) const ALL: [(&str, Measure); 18] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -43,6 +44,7 @@ pub(crate) const ALL: [(&str, Measure); 17] = [
     ("idle", panes::idle),
     ("locks", locks::locks),
     ("hooks", hooks::hooks),
+    ("http", http::http),
 ];
 
 /// What all measures share.
