@@ -7,6 +7,7 @@ mod limits;
 mod lock;
 mod serve;
 mod team;
+mod template;
 mod values;
 mod workspace;
 
@@ -27,6 +28,7 @@ pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
 pub(crate) use serve::{ServeArgs, TokenArgs};
 pub(crate) use team::{DownArgs, UpArgs};
+pub(crate) use template::{MigrateArgs, TemplateCommand};
 pub(crate) use values::Variable;
 use values::{seconds, until};
 pub(crate) use workspace::{ShareArgs, TrustArgs};
@@ -97,6 +99,11 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Give all panes files to read
     Share(ShareArgs),
+    /// Show, add and remove what sessions can begin with
+    #[command(subcommand, after_help = template::TEMPLATE, disable_help_subcommand = true)]
+    Template(TemplateCommand),
+    /// Give a legacy session directories of its own
+    Migrate(MigrateArgs),
     /// Print what has happened
     Events(EventsArgs),
     /// Check that everything is as it should be, and say what to do where it is not
@@ -144,9 +151,14 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "METHOD")]
     pub(crate) isolation: Option<Method>,
 
-    /// Whose directories a new session works in: isolated or legacy
+    /// Whose directories a new session works in: isolated or legacy; as $CCMUX_SESSION_MODE says,
+    /// or isolated, otherwise
     #[arg(long)]
     pub(crate) mode: Option<SessionMode>,
+
+    /// Let a new session begin with copies of what is in this template
+    #[arg(long, value_name = "TEMPLATE")]
+    pub(crate) template: Option<String>,
 
     /// Work in a tree of this kind: auto, worktree, clone, copy, shared or empty
     #[arg(long, value_name = "KIND")]

@@ -16,6 +16,7 @@ mod limit;
 mod lock;
 mod ls;
 mod man;
+mod migrate;
 mod new;
 mod purge;
 mod read;
@@ -26,6 +27,7 @@ mod serve;
 mod share;
 mod show;
 mod stop;
+mod template;
 mod thaw;
 mod token;
 mod trust;
@@ -82,6 +84,8 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Env(args) => env::run(context, args),
         Command::Trust(args) => trust::run(context, args),
         Command::Share(args) => share::run(context, args),
+        Command::Template(command) => template::run(context, command),
+        Command::Migrate(args) => migrate::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Doctor => doctor::run(context),
         Command::Config(args) => config::run(context, args),

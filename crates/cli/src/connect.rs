@@ -294,7 +294,7 @@ fn patience(request: &Request) -> Option<Duration> {
         // So is one that is copied or checked out.
         Request::New(_) => 900_000,
         // So is every pane of a team, and each may have to be ready before the next.
-        Request::Run(_) | Request::Up(_) => return None,
+        Request::Run(_) | Request::Up(_) | Request::Migrate(_) => return None,
         Request::Send { timeout_ms, .. } => *timeout_ms,
         Request::Lock(request) => request.allowed_ms(),
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
@@ -319,6 +319,7 @@ fn patience(request: &Request) -> Option<Duration> {
         | Request::Resize { .. }
         | Request::Serve(_)
         | Request::Token(_)
+        | Request::Template(_)
         | Request::DaemonStatus
         | Request::Hook(_)
         | Request::DaemonStop => 0,

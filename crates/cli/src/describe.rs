@@ -7,7 +7,7 @@ mod limits;
 
 use model::event::{Event, Happening};
 use model::isolation::Login;
-use model::{ConversationId, PaneState, Timestamp};
+use model::{ConversationId, PaneState, SessionStatus, Timestamp};
 use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnswer};
 use protocol::session::SessionView;
 
@@ -149,6 +149,9 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         Happening::SessionRenamed { session, name } => {
             format!("session {} is now called {name}", session.short())
         }
+        Happening::SessionMigrated { session, panes } => {
+            format!("session {} is isolated now, with {panes} panes", session.short())
+        }
         Happening::PaneCreated { session, pane, name } => {
             format!("pane {name} ({}) was created in session {}", pane.short(), session.short())
         }
@@ -241,7 +244,11 @@ fn pane_row(session: &SessionView, pane: &PaneView, style: Style) -> Vec<Cell> {
 
 fn empty_row(session: &SessionView, style: Style) -> Vec<Cell> {
     let (name, age) = (session.name.as_str(), age(session.created, style.now));
-    let state = Cell::coloured("empty", Colour::Dim);
+    let state = match session.status {
+        status @ (SessionStatus::Missing | SessionStatus::Damaged) => status.as_str(),
+        SessionStatus::Starting | SessionStatus::Running | SessionStatus::Stopped => "empty",
+    };
+    let state = Cell::coloured(state, Colour::Dim);
     vec![session.id.short().into(), "-".into(), name.into(), state, "-".into(), age.into()]
 }
 
@@ -311,9 +318,7 @@ impl Facts {
 mod tests {
     use model::conflict::{Evidence, Outcome};
     use model::isolation::{AgentDir, Isolation, Method};
-    use model::{
-        Ending, EndingReason, PaneId, SessionId, SessionMode, SessionStatus, Size, WorkspaceKind,
-    };
+    use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size, WorkspaceKind};
     use protocol::control::{ListedSession, LiveView};
 
     use super::*;
@@ -478,6 +483,7 @@ mod tests {
             Happening::PaneCreated { session, pane, name: name.clone() },
             Happening::PaneRenamed { pane, name: name.clone() },
             Happening::SessionRenamed { session, name },
+            Happening::SessionMigrated { session, panes: 2 },
             Happening::PaneExited { pane, ending },
             Happening::PaneRestored { pane, conversation: Some(conversation.clone()) },
             Happening::ConversationChanged { pane, conversation: conversation.clone() },

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use model::SessionMode;
 use model::environment::{is_examined, is_told};
 use protocol::ErrorBody;
 
@@ -17,6 +18,8 @@ pub(crate) const TEST_HOOKS: &str = "CCMUX_TEST_HOOKS";
 const SOCKET: &str = "CCMUX_SOCKET";
 /// In a pane: its id.
 const PANE_ID: &str = "CCMUX_PANE_ID";
+/// The mode of new sessions.
+const SESSION_MODE: &str = "CCMUX_SESSION_MODE";
 /// `relay` keeps the client between the keeper and its terminal.
 const ATTACH: &str = "CCMUX_ATTACH";
 
@@ -55,6 +58,18 @@ impl ClientEnv {
     /// The state root that the variable names, as it is spelt there.
     pub(crate) fn home(&self) -> Option<&str> {
         self.get(HOME)
+    }
+
+    /// The mode that new sessions have unless an option says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// A usage error for a mode that there is not.
+    pub(crate) fn session_mode(&self) -> Result<Option<SessionMode>, ErrorBody> {
+        let parsed = self.get(SESSION_MODE).map(str::parse).transpose();
+        parsed.map_err(|error: String| {
+            usage(format!("{SESSION_MODE}: {error}")).hint("unset it, or correct it")
+        })
     }
 
     /// Where the test hooks are, if this is a test.
@@ -197,6 +212,18 @@ mod tests {
         assert_eq!(client.get(HOME), None);
         assert!(client.state_root(None).is_err());
         assert!(client.state_root(Some(Path::new("/s"))).is_ok());
+    }
+
+    /// R28: the mode can be had from the environment.
+    #[test]
+    fn a_mode_that_there_is_not_is_named_together_with_those_that_there_are() {
+        let mode = |text: &str| env(&[("CCMUX_SESSION_MODE", text)]).session_mode();
+
+        assert_eq!(mode("legacy").unwrap(), Some(SessionMode::Legacy));
+        assert_eq!(mode("").unwrap(), None);
+        let refused = mode("shared").unwrap_err().message;
+        assert!(refused.contains("isolated") && refused.contains("legacy"), "{refused}");
+        assert!(refused.contains("CCMUX_SESSION_MODE") && refused.contains("shared"), "{refused}");
     }
 
     #[test]

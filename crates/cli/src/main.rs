@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_line_is_told_to_programs_as_well() {
         let lines: [&[&str]; 4] = [
-            &["ccmux", "new", "--template", "t"],
+            &["ccmux", "new", "--templates", "t"],
             &["ccmux", "show"],
             &["ccmux", "lss"],
             &["ccmux", "wait", "dev1", "--for", "idle"],

@@ -1,8 +1,8 @@
 //! `sessions/.sessions.index`: the registry as a JSON file, for scripts.
 //!
 //! Derived, and never read back. It is written soon after every change, once for all the changes
-//! that come together, and says nothing about which panes are alive: that would be wrong a moment
-//! later.
+//! that come together. The status of a session is what it was then: whoever wants to know how it is
+//! asks the daemon. Which panes are alive it does not say.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Supervisor {
         }
     }
 
-    async fn write_index(&self) {
+    async fn write_index(self: &Arc<Self>) {
         let read = self.registry.read(|change| {
             Ok::<_, StoreError>((change.sessions()?, change.panes()?, change.last_event()?))
         });
@@ -40,19 +40,17 @@ impl Supervisor {
             Ok(read) => read,
             Err(error) => return warn!(%error, "the index of sessions is out of date"),
         };
-        let sessions: Vec<Value> = sessions
-            .iter()
-            .filter(|row| row.announced)
-            .map(|row| self.session_entry(row, &panes))
-            .collect();
-        let index = json!({
-            "format": 1,
-            "written": clock::now(),
-            "last_event": last_event,
-            "sessions": sessions,
-        });
+        let this = Arc::clone(self);
         let path = self.root.sessions().join(NAME);
         run_blocking(move || {
+            let told = sessions.iter().filter(|row| row.announced);
+            let sessions: Vec<Value> = told.map(|row| this.session_entry(row, &panes)).collect();
+            let index = json!({
+                "format": 1,
+                "written": clock::now(),
+                "last_event": last_event,
+                "sessions": sessions,
+            });
             if let Err(error) =
                 file::write_atomic(&path, format!("{index:#}\n").as_bytes(), Survive::Kill)
             {
@@ -64,8 +62,11 @@ impl Supervisor {
 
     fn session_entry(&self, session: &SessionRow, panes: &[PaneRow]) -> Value {
         let id = session.record.id;
-        let own = panes.iter().filter(|pane| pane.session == id && pane.announced);
+        let own: Vec<&PaneRow> =
+            panes.iter().filter(|pane| pane.session == id && pane.announced).collect();
+        let own_ids: Vec<_> = own.iter().map(|pane| pane.id).collect();
         let panes: Vec<Value> = own
+            .into_iter()
             .map(|pane| {
                 let dir = self.root.pane(id, pane.id);
                 json!({
@@ -76,12 +77,17 @@ impl Supervisor {
                 })
             })
             .collect();
+        let states = own_ids.into_iter().filter_map(|id| Some(self.pane(id)?.look().state));
+        let view = self.session_view(session, states);
         json!({
             "id": id,
-            "name": session.record.name,
-            "mode": session.record.mode,
-            "dir": self.root.session(id).to_string_lossy(),
-            "created": session.record.created,
+            "name": view.name,
+            "mode": view.mode,
+            "status": view.status,
+            "template": view.template,
+            "project": view.project,
+            "dir": view.dir,
+            "created": view.created,
             "panes": panes,
         })
     }

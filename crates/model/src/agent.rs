@@ -199,6 +199,9 @@ pub struct Conversations {
     pub database: Option<Database>,
     /// The file that a running process keeps about itself, with the id in `sessionId`.
     pub live: Option<Live>,
+    /// Where in its directory transcripts are of what is held in this directory, where that
+    /// matters to it.
+    pub filed: Option<fn(&str) -> Option<String>>,
     /// The id that a transcript is of, from its name and its beginning.
     pub identify: Option<Identify>,
 }

@@ -68,6 +68,13 @@ pub enum Happening {
         /// The new name.
         name: Name,
     },
+    /// A session has directories of its own from now on, and shares its project's no more.
+    SessionMigrated {
+        /// The session.
+        session: SessionId,
+        /// How many panes were given a tree of their own.
+        panes: usize,
+    },
     /// The process of a pane that had ended was started again.
     PaneRestored {
         /// The pane.
@@ -248,6 +255,7 @@ impl Happening {
             | Self::SessionCreated { .. }
             | Self::SessionClosed { .. }
             | Self::SessionRenamed { .. }
+            | Self::SessionMigrated { .. }
             | Self::Retired { .. }
             | Self::CleanupFailed { .. }
             | Self::ApiCalled { .. }

@@ -35,6 +35,15 @@ pub const SESSION_ID: &str = "CCMUX_SESSION_ID";
 /// In a pane: what all panes may read.
 const SHARED: &str = "CCMUX_SHARED";
 
+/// In a pane: where it works.
+const WORKING_DIR: &str = "WORKING_DIR";
+
+/// In a pane: where the units of its session are described.
+const UNIT_DIR: &str = "CCMUX_UNIT_DIR";
+
+/// In a pane: where the workflows of its session are.
+const WORKFLOWS_DIR: &str = "CCMUX_WORKFLOWS_DIR";
+
 /// In a pane: the first of its ports, unless the user says otherwise.
 const PORT: &str = "PORT";
 
@@ -175,6 +184,12 @@ pub struct PanePaths {
     pub output: String,
     /// Where it finds what all panes may read.
     pub shared: String,
+    /// Where the units of its session are described.
+    pub unit: String,
+    /// Where the workflows of its session are.
+    pub workflows: String,
+    /// Where the panes of its session put what they want to keep.
+    pub logs: String,
 }
 
 /// What the plan takes from outside, so that it can be a function.
@@ -429,6 +444,28 @@ impl LaunchRecord {
         self.env.iter().find(|(name, _)| *name == SHARED).map(|(_, dir)| dir)
     }
 
+    /// The same pane, working somewhere else, with units and workflows at these places.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidVariable`] for a path that no variable can hold.
+    pub fn move_to(
+        &mut self,
+        place: Place,
+        unit: &str,
+        workflows: &str,
+    ) -> Result<(), InvalidVariable> {
+        let moved =
+            [(WORKING_DIR, place.cwd.as_str()), (UNIT_DIR, unit), (WORKFLOWS_DIR, workflows)];
+        for (name, value) in moved {
+            self.env.set(name, value)?;
+            self.sources.insert(name.to_owned(), Layer::Ccmux);
+        }
+        self.workspace = Some(place.workspace);
+        self.cwd = place.cwd;
+        Ok(())
+    }
+
     /// The same pane with another conversation. The one that it had is remembered.
     pub fn converse(&mut self, id: ConversationId) {
         if self.conversation.as_ref() == Some(&id) {
@@ -480,10 +517,13 @@ fn own_variables(
         (PANE_ID, setting.pane.to_string()),
         ("SESSION_ID", setting.session.to_string()),
         ("PANE_ID", setting.pane.to_string()),
-        ("WORKING_DIR", cwd(request, setting).to_owned()),
+        (WORKING_DIR, cwd(request, setting).to_owned()),
         ("TMPDIR", setting.paths.temp.clone()),
         ("OUTPUT_DIR", setting.paths.output.clone()),
         (SHARED, setting.paths.shared.clone()),
+        (UNIT_DIR, setting.paths.unit.clone()),
+        (WORKFLOWS_DIR, setting.paths.workflows.clone()),
+        ("CCMUX_LOGS_DIR", setting.paths.logs.clone()),
         // What the emulator of a pane understands, whatever the outer terminal is.
         ("TERM", "xterm-256color".to_owned()),
         ("COLORTERM", "truecolor".to_owned()),
@@ -512,6 +552,9 @@ mod tests {
                 temp: "/s/temp".to_owned(),
                 output: "/s/output".to_owned(),
                 shared: "/s/shared".to_owned(),
+                unit: "/s/unit".to_owned(),
+                workflows: "/s/workflows".to_owned(),
+                logs: "/s/logs".to_owned(),
             },
             place: None,
             root: "/s",

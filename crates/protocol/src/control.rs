@@ -24,6 +24,7 @@ use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
 use crate::look::{Text, Typing, Until, View};
 use crate::run::{RunAnswer, RunRequest, UpAnswer, UpRequest};
+use crate::session::{MigrateRequest, Migration, TemplateRequest, TemplatesAnswer};
 use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
 
 pub use crate::session::SessionView;
@@ -187,6 +188,10 @@ pub enum Request {
     Serve(ServeRequest),
     /// Show or replace a token of the HTTP API: [`Response::Token`].
     Token(TokenRequest),
+    /// Something about templates: [`Response::Templates`].
+    Template(TemplateRequest),
+    /// Give a legacy session directories of its own: [`Response::Migration`].
+    Migrate(MigrateRequest),
     /// About the daemon itself: [`Response::Status`].
     DaemonStatus,
     /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
@@ -257,6 +262,10 @@ pub enum Response {
     Serving(Serving),
     /// A token of the HTTP API.
     Token(TokenView),
+    /// Templates.
+    Templates(TemplatesAnswer),
+    /// What became of a legacy session, or would.
+    Migration(Box<Migration>),
     /// About the daemon.
     Status(DaemonStatus),
     /// It was done.

@@ -16,6 +16,11 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
             context.out.warn(&format!("{} ({}): {problem}", pane.name, pane.id.short()));
         }
     }
+    for session in listing.sessions.iter().map(|listed| &listed.session) {
+        if let Some(problem) = &session.problem {
+            context.out.warn(&format!("session {}: {problem}", session.name));
+        }
+    }
     for problem in &listing.problems {
         context.out.warn(problem);
     }

@@ -60,6 +60,8 @@ fn request(
         name: args.name.clone(),
         session: args.session.clone(),
         mode: args.mode,
+        default_mode: context.env.session_mode()?,
+        template: args.template.clone(),
         agent: args.agent.clone(),
         isolation: args.isolation,
         workspace: args.workspace,

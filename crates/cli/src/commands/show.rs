@@ -49,6 +49,8 @@ impl Shown {
             | Response::Hook(_)
             | Response::Run(_)
             | Response::Up(_)
+            | Response::Templates(_)
+            | Response::Migration(_)
             | Response::Done) => Err(unexpected(&other)),
         }
     }

@@ -22,6 +22,7 @@ pub(crate) mod resolution;
 mod restore;
 mod run;
 mod send;
+mod template;
 mod wait;
 
 pub(crate) use events::EventStream;
@@ -92,6 +93,8 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         | Request::Serve(_)
         | Request::Token(_)
         | Request::DaemonStop => true,
+        Request::Template(request) => request.changes_something(),
+        Request::Migrate(request) => !request.dry_run,
         Request::Lock(request) => request.changes_something(),
         Request::Up(request) => !request.dry_run,
         Request::List
@@ -153,6 +156,8 @@ impl Supervisor {
             Request::Resize { target, size } => self.resize(&target, size).await,
             Request::Serve(request) => self.serve_http(request).await,
             Request::Token(request) => self.token(request).await,
+            Request::Template(request) => self.template(request).await,
+            Request::Migrate(request) => Box::pin(self.migrate(request)).await,
             Request::DaemonStatus => self.status().await,
         };
         done.map_err(Failure::into_body)

@@ -222,6 +222,7 @@ pub(super) fn agent() -> Agent {
             transcript: Some("projects/*/{id}.jsonl".to_owned()),
             database: None,
             live: Some(Live { dir: "sessions", read: liveness }),
+            filed: Some(filed),
             identify: Some(|name, _| name.strip_suffix(".jsonl")?.parse().ok()),
         },
         traces: Traces {
@@ -367,8 +368,29 @@ fn liveness(bytes: &[u8]) -> Option<Liveness> {
     })
 }
 
+/// The longest name that says plainly which directory it stands for; longer ones are cut and get a
+/// number that only the agent can work out.
+const FILED_MAX: usize = 200;
+
+/// Where in its directory the conversations are that are held in `cwd`: everything but letters and
+/// digits becomes a dash.
+fn filed(cwd: &str) -> Option<String> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    // A character outside of the basic plane counts as two there.
+    let spelt: String =
+        cwd.chars().flat_map(|c| std::iter::repeat_n(plain(c), c.len_utf16())).collect();
+    (spelt.len() <= FILED_MAX).then(|| format!("projects/{spelt}"))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_conversation_is_filed_under_the_directory_it_is_held_in() {
+        assert_eq!(super::filed("/src/a_b.c").as_deref(), Some("projects/-src-a-b-c"));
+        assert_eq!(super::filed("/é/\u{1f980}").as_deref(), Some("projects/-----"));
+        assert_eq!(super::filed(&"/x".repeat(150)), None);
+    }
+
     use std::collections::BTreeMap;
 
     use super::*;

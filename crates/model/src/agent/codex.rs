@@ -115,6 +115,7 @@ pub(super) fn agent() -> Agent {
             transcript: Some("sessions/*/*/*/rollout-*-{id}.jsonl".to_owned()),
             database: None,
             live: None,
+            filed: None,
             identify: Some(|name, _| {
                 let stem = name.strip_suffix(".jsonl")?;
                 stem.get(stem.len().checked_sub(36)?..)?.parse().ok()

@@ -39,6 +39,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
             transcript: config.transcript.clone(),
             database: None,
             live: None,
+            filed: None,
             identify: None,
         },
         traces: Traces::default(),

@@ -127,6 +127,7 @@ pub(super) fn agent() -> Agent {
             transcript: Some(".gemini/tmp/*/chats/session-*.json*".to_owned()),
             database: None,
             live: None,
+            filed: None,
             identify: Some(identify),
         },
         traces: Traces { own_login: Some(".gemini/oauth_creds.json"), ..Traces::default() },

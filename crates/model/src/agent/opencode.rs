@@ -140,6 +140,7 @@ pub(super) fn agent() -> Agent {
                 count: "SELECT count(*) FROM session WHERE id = ?1",
             }),
             live: None,
+            filed: None,
             identify: None,
         },
         traces: traces(),
