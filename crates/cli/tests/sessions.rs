@@ -188,12 +188,10 @@ fn templates_are_copied_and_stay_as_they_are() {
     assert!(place.ccmux(&["template", "ls"]).ok().contains("a squad"));
 
     // At once, and still one session with one copy.
+    let options = ["--session", "team", "--template", "squad"];
     let dirs: Vec<PathBuf> = thread::scope(|scope| {
         let news: Vec<_> = (0..4)
-            .map(|_| {
-                let options = ["--session", "team", "--template", "squad"];
-                scope.spawn(|| path(&place.new_pane(&options)["session"], "dir"))
-            })
+            .map(|_| scope.spawn(|| path(&place.new_pane(&options)["session"], "dir")))
             .collect();
         news.into_iter().map(|new| new.join().unwrap()).collect()
     });
