@@ -66,6 +66,10 @@ impl From<ErrorBody> for Refused {
             ErrorCode::Failed | ErrorCode::Unknown => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
             ErrorCode::Usage => (StatusCode::UNPROCESSABLE_ENTITY, "usage"),
             ErrorCode::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            // Nothing that waiting or trying again would mend.
+            ErrorCode::Conflict if names_key(&body) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "key_reused")
+            }
             ErrorCode::Conflict => (StatusCode::CONFLICT, "conflict"),
             ErrorCode::TimedOut => (StatusCode::CONFLICT, "timed_out"),
             ErrorCode::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "unreachable"),
@@ -73,6 +77,11 @@ impl From<ErrorBody> for Refused {
         let ErrorBody { message, hint, details, .. } = body;
         Self { status, code, detail: message, hint, details, retry_after: None }
     }
+}
+
+/// Whether an error is about a key that was used for another request.
+fn names_key(body: &ErrorBody) -> bool {
+    body.details.as_ref().is_some_and(|details| details.get("idempotency_key").is_some())
 }
 
 /// Whether an error is about a program that could not be started.

@@ -69,7 +69,8 @@ impl Supervisor {
             ending = pane.ended() => {
                 let how = ending.map_or_else(|| "ended".to_owned(), |ending| ending.to_string());
                 let message = format!("it has {how} before it was ready: {}", what(ready));
-                Err(ErrorBody::new(ErrorCode::Failed, message))
+                let details = serde_json::json!({ "not_started": message });
+                Err(ErrorBody::new(ErrorCode::Failed, message).details(&details))
             }
         }
     }
