@@ -58,7 +58,7 @@ pub struct Team {
     /// Variables of every pane.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The panes, in the order in which they are listed.
+    /// The panes, in the order in which plans and answers name them.
     #[serde(rename = "pane", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = MOST_PANES))]
     pub panes: Vec<TeamPane>,

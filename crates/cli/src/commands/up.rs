@@ -119,11 +119,12 @@ fn table(plan: &[Step], style: Style) -> String {
             Action::Change => Colour::Yellow,
             Action::Remove => Colour::Red,
         };
-        table.push(vec![
-            Cell::coloured(step.action.sign().to_string(), colour),
-            step.pane.as_str().into(),
-            step.why.join("; ").into(),
-        ]);
+        let mut row =
+            vec![Cell::coloured(step.action.sign().to_string(), colour), step.pane.as_str().into()];
+        if !step.why.is_empty() {
+            row.push(step.why.join("; ").into());
+        }
+        table.push(row);
     }
     table.render(style.colour, style.width)
 }

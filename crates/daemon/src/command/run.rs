@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use host::store::{Made, StoreError};
 use model::team::{TeamFault, WantedPane, expand};
-use model::{LaunchRequest, SessionId, SessionMode};
+use model::{LaunchRequest, Name, SessionId, SessionMode};
 use protocol::control::{Response, SessionAnswer};
 use protocol::run::{RunAnswer, RunRequest};
 use protocol::{ErrorBody, ErrorCode};
@@ -45,8 +45,9 @@ impl Supervisor {
         let _turn = self.turns.take(once::turn_of(&key)).await;
         match self.made_by(&key, once::run_digest(&request)).await? {
             Some(Made::Session(id)) => {
-                let answer = self.run_answer(id, Vec::new()).await?;
-                Ok(RunAnswer { repeated: true, ..answer })
+                let wanted = wanted(&request)?;
+                let answer = self.session_now(id, &wanted).await?;
+                Ok(RunAnswer { repeated: true, ..answered(answer, Vec::new()) })
             }
             // The digest of a pane's request is never that of a run.
             Some(Made::Pane(_)) | None => self.make_run(request).await,
@@ -65,10 +66,11 @@ impl Supervisor {
             return Err(Failure::from(error).into_body());
         }
         point("run.entered").await;
-        let items = wanted
-            .into_iter()
-            .map(|pane| Item { how: How::Create(request_for(&request, session.id, &pane)), pane })
-            .collect();
+        let item = |pane: &WantedPane| {
+            let how = How::Create(request_for(&request, id, pane));
+            Item { how, pane: pane.clone() }
+        };
+        let items = wanted.iter().map(item).collect();
         let started = match self.start_all(items).await {
             Ok(warnings) => self.complete(session.id).await.map(|()| warnings),
             Err(failed) => Err(failed.why),
@@ -77,7 +79,7 @@ impl Supervisor {
             Ok(warnings) => {
                 info!(session = %session.id, "a run is complete");
                 point("run.done").await;
-                self.run_answer(session.id, warnings).await
+                Ok(answered(self.session_now(id, &wanted).await?, warnings))
             }
             Err(error) => {
                 self.take_back(session.id).await;
@@ -116,25 +118,27 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A session with all its panes, as they are now.
-    async fn run_answer(
+    /// A session with all its panes, as they are now: those of the team in its order, then others.
+    async fn session_now(
         &self,
-        session: SessionId,
-        warnings: Vec<String>,
-    ) -> Result<RunAnswer, ErrorBody> {
-        let SessionAnswer { session, panes } = self.session_now(session).await?;
-        Ok(RunAnswer { session, panes, repeated: false, warnings })
-    }
-
-    async fn session_now(&self, id: SessionId) -> Result<SessionAnswer, ErrorBody> {
+        id: SessionId,
+        wanted: &[WantedPane],
+    ) -> Result<SessionAnswer, ErrorBody> {
         let failed = |error: StoreError| Failure::from(error).into_body();
         let rows = self.rows().await.map_err(failed)?;
         let session = rows.session(id).ok_or(StoreError::Gone).map_err(failed)?;
-        let Response::Session(answer) = self.session_answer(session, &rows) else {
+        let Response::Session(mut answer) = self.session_answer(session, &rows) else {
             return Err(failed(StoreError::Gone));
         };
+        let place = |name: &Name| wanted.iter().position(|pane| pane.name == *name);
+        answer.panes.sort_by_key(|pane| place(&pane.name).unwrap_or(usize::MAX));
         Ok(answer)
     }
+}
+
+fn answered(answer: SessionAnswer, warnings: Vec<String>) -> RunAnswer {
+    let SessionAnswer { session, panes } = answer;
+    RunAnswer { session, panes, repeated: false, warnings }
 }
 
 /// The panes that are wanted, or everything that is wrong with them.

@@ -102,10 +102,10 @@ impl Supervisor {
             if env.iter().any(|(name, value)| session.record.env.get(name) != Some(value)) {
                 self.registry.change(move |change| change.add_session_env(id, &env)).await?;
             }
-            let items = items(there, &steps, &request, id, wanted);
+            let items = items(there, &steps, &request, id, &wanted);
             warnings = self.start_added(items).await?;
         }
-        let SessionAnswer { session, panes } = self.session_now(id).await?;
+        let SessionAnswer { session, panes } = self.session_now(id, &wanted).await?;
         let applied = !request.dry_run;
         Ok(UpAnswer { plan: steps, applied, session: Some(session), panes, warnings })
     }
@@ -178,20 +178,20 @@ fn items(
     steps: &[Step],
     request: &UpRequest,
     session: model::SessionId,
-    wanted: Vec<WantedPane>,
+    wanted: &[WantedPane],
 ) -> Vec<Item> {
-    let start = |pane: WantedPane| {
+    let start = |pane: &WantedPane| {
         let step = steps.iter().find(|step| step.pane == pane.name)?;
         let how = match step.action {
             Action::Create | Action::Change => {
-                How::Create(request_for(&request.run, session, &pane))
+                How::Create(request_for(&request.run, session, pane))
             }
             Action::Restore => How::Restore(find(there, step)?.row.clone()),
             Action::Keep | Action::Remove => return None,
         };
-        Some(Item { pane, how })
+        Some(Item { pane: pane.clone(), how })
     };
-    wanted.into_iter().filter_map(start).collect()
+    wanted.iter().filter_map(start).collect()
 }
 
 fn differs(steps: &[Step]) -> ErrorBody {
