@@ -43,7 +43,7 @@ impl Supervisor {
         let answer = match found {
             Some(session) => {
                 let there = self.there(rows.panes_of(session.record.id));
-                self.bring(session, &there, request, wanted).await?
+                self.bring(session, &there, &request, &wanted).await?
             }
             None if request.dry_run => UpAnswer {
                 plan: plan(&[], &wanted),
@@ -78,8 +78,8 @@ impl Supervisor {
         self: &Arc<Self>,
         session: &SessionRow,
         there: &[There],
-        request: UpRequest,
-        wanted: Vec<WantedPane>,
+        request: &UpRequest,
+        wanted: &[WantedPane],
     ) -> Result<UpAnswer, Failure> {
         let id = session.record.id;
         if self.registry.read(|change| change.pending()).await?.contains(&id) {
@@ -94,18 +94,18 @@ impl Supervisor {
             return Err(ErrorBody::new(ErrorCode::Conflict, message).into());
         }
         let current: Vec<CurrentPane> = there.iter().map(|pane| pane.current.clone()).collect();
-        let steps = plan(&current, &wanted);
+        let steps = plan(&current, wanted);
         let mut warnings = Vec::new();
         if !request.dry_run {
-            self.make_way(there, &steps, &request).await?;
+            self.make_way(there, &steps, request).await?;
             let env = request.run.env.clone();
             if env.iter().any(|(name, value)| session.record.env.get(name) != Some(value)) {
                 self.registry.change(move |change| change.add_session_env(id, &env)).await?;
             }
-            let items = items(there, &steps, &request, id, &wanted);
+            let items = items(there, &steps, request, id, wanted);
             warnings = self.start_added(items).await?;
         }
-        let SessionAnswer { session, panes } = self.session_now(id, &wanted).await?;
+        let SessionAnswer { session, panes } = self.session_now(id, wanted).await?;
         let applied = !request.dry_run;
         Ok(UpAnswer { plan: steps, applied, session: Some(session), panes, warnings })
     }
