@@ -48,6 +48,7 @@ bench-quick: build
 soak: ## The long suites: kills, interruptions, contended locks, seven claudes, ten minutes of churn
 	scripts/install-test-tools
 	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 CCMUX_SOAK_LOCKS=100000 \
+	CCMUX_SOAK_LOCK_PANES=50 CCMUX_SOAK_LEASES=1 \
 	CCMUX_SOAK_EDITS=200 CCMUX_SOAK_PANES=120 CCMUX_SOAK_CASES=200 CCMUX_SOAK_SECONDS=$${CCMUX_SOAK_SECONDS:-600} \
 		scripts/run-tests soak
 

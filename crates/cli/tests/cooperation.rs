@@ -182,6 +182,83 @@ fn a_change_of_a_held_file_by_another_pane_is_on_record() {
     assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
 }
 
+/// R21: a whole tree that a pane holds is watched, too, wherever it is.
+#[test]
+fn a_change_by_another_pane_in_a_tree_that_is_held_is_on_record() {
+    let home = Home::new(CCMUX);
+    let (dir, _) = shared(&home);
+    let (elsewhere, tree) = (home.dir().join("elsewhere"), home.dir().join("tree"));
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir_all(tree.join("src/deep")).unwrap();
+    let file = tree.join("src/deep/notes.txt");
+    let (dev1, _) = (shell(&home, &dir, "dev1"), shell(&home, &elsewhere, "ops"));
+    let acquire = ["lock", "acquire", "--json", "--tree", "--pane", "dev1"];
+    let lock = home.ccmux(&acquire).arg(&tree).json()["lock"].clone();
+    let mut turn = 0;
+    let mut writes = |name: &str| {
+        turn += 1;
+        let text = format!("{name} {turn}");
+        // It keeps the file open, so that it can be seen who it was.
+        let line = format!("exec 3>{}; echo {text} >&3", file.display());
+        home.ccmux(&["send", name, &line, "--enter"]).ok();
+        wait_until("it has written", SOON, || {
+            fs::read_to_string(&file).is_ok_and(|now| now.trim() == text)
+        });
+    };
+
+    writes("dev1");
+    let told = wait_for("the change is on record", SOON, || {
+        writes("ops");
+        conflicts(&home).into_iter().next()
+    });
+
+    assert_eq!((&told["name"], &told["held_by"]), (&json!("ops"), &json!("pane dev1")), "{told}");
+    assert_eq!((&told["path"], &told["outcome"]), (&json!(file), &json!("changed")), "{told}");
+    assert_eq!(told["holder"], json!(dev1));
+    let all = conflicts(&home);
+    assert!(all.iter().all(|event| event["name"] == "ops"), "nobody else is blamed: {all:?}");
+    home.ccmux(&["lock", "release", lock["id"].as_str().unwrap()]).ok();
+    wait_until("nothing is watched", SOON, || descriptors(&home, "inotify") == 0);
+}
+
+/// R20, R21: a pane that is stopped for longer than a lease loses what its hooks took, and its token
+/// says so when it goes on.
+#[test]
+fn heavy_a_lock_of_a_turn_is_lost_by_a_pane_that_stands_still() {
+    if how_often("CCMUX_SOAK_LEASES", 0) == 0 {
+        println!("skipped: it waits for a lease of a minute; CCMUX_SOAK_LEASES=1 runs it");
+        return;
+    }
+    let home = Home::new(CCMUX);
+    let (dir, file) = shared(&home);
+    let (dev1, dev2) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "dev2"));
+    let head =
+        process::identity(u32::try_from(home.show("dev1")["pid"].as_u64().unwrap()).unwrap());
+    let head = head.unwrap();
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0);
+    let stale = locked(&home)[0].clone();
+    assert_eq!(stale["automatic"], true, "{stale}");
+
+    process::signal(&head, Signal::STOP);
+    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 2, "the lease is not over");
+    wait_until("the lease is over", SOON * 2, || hook(&home, "pre-edit", &dev2, &file, &[]).0 == 0);
+    process::signal(&head, Signal::CONT);
+
+    let fresh = locked(&home)[0].clone();
+    let token = |lock: &Value| lock["token"].to_string().trim_matches('"').to_owned();
+    assert_eq!(fresh["name"], "dev2", "{fresh}");
+    assert_ne!(token(&fresh), token(&stale));
+    let check = |token: &str| {
+        let words = ["lock", "check", file.to_str().unwrap(), "--token", token];
+        home.ccmux(&words).run().status.code()
+    };
+    assert_eq!(check(&token(&stale)), Some(4), "whoever wakes up has an old one");
+    assert_eq!(check(&token(&fresh)), Some(0));
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 2, "the pane asks again and is told");
+    assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
+    assert_eq!(locked(&home)[0]["name"], "dev2", "the end of its turn takes nothing from others");
+}
+
 /// How many descriptors of a kind the daemon has.
 fn descriptors(home: &Home, kind: &str) -> usize {
     let all = fs::read_dir(format!("/proc/{}/fd", home.daemon().pid)).unwrap();
@@ -374,6 +451,45 @@ fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
     assert_eq!(locked(&user.home), [] as [Value; 0]);
 }
 
+/// The other tools of a claude ask nobody. What its shell does to a file that another one holds is on
+/// record (R21).
+#[test]
+fn heavy_a_claude_whose_shell_changes_a_held_file_is_named() {
+    let user = User::new(Agent::Claude);
+    let file = user.project.join("notes.txt");
+    put(&file, "nothing\n");
+    user.stub.play("task-one", replaces(&file, "one\n"));
+    let after_the_edit =
+        |seen: &Seen| seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2;
+    let first_goes_on = user.stub.hold_when(after_the_edit);
+    // It keeps the file open for a while, so that it can be seen who it was without the kernel's help.
+    let command = format!("exec 3>>'{}'; echo by the shell >&3; sleep 2", file.display());
+    user.stub.play("task-two", move |seen: &Seen| match seen.tool_results().as_slice() {
+        [] => Answer::tool("Bash", json!({"command": command})),
+        [..] => Answer::text("all done"),
+    });
+    let start = |name: &str, task: &str| {
+        let args = ["-p", task, "--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
+        user.new_pane(name, &["--workspace", "shared"], &args)
+    };
+
+    start("dev1", "task-one");
+    wait_until("the edit is made", LONG, || user.stub.turns().iter().any(after_the_edit));
+    start("dev2", "task-two");
+    assert_eq!(user.wait_exit("dev2"), 0);
+    let told = wait_for("the change is on record", LONG, || {
+        conflicts(&user.home).into_iter().find(|event| event["outcome"] == "changed")
+    });
+    drop(first_goes_on);
+    let first = user.wait_exit("dev1");
+
+    assert_eq!(first, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\nby the shell\n");
+    assert_eq!((&told["name"], &told["held_by"]), (&json!("dev2"), &json!("pane dev1")), "{told}");
+    assert_eq!(&told["path"], &json!(file), "{told}");
+    assert_eq!(locked(&user.home), [] as [Value; 0]);
+}
+
 /// Claude says nothing when its user interrupts it. That its turn is over is seen all the same.
 #[test]
 fn heavy_an_interrupted_turn_holds_nothing() {
@@ -427,10 +543,14 @@ fn is_stale(text: &str) -> bool {
         .any(|why| text.contains(why))
 }
 
+/// What all of them append to.
+const BY_SHELL: &str = "by-shell.txt";
+
 type Tallies = Arc<Mutex<BTreeMap<&'static str, Tally>>>;
 
 /// Plays a model that adds a line to one file after the other, reads again what others changed, and
-/// leaves alone what it is refused. `dir` is known only once its pane is there.
+/// leaves alone what it is refused. Last it writes by its shell, to a file that everybody appends to.
+/// `dir` is known only once its pane is there.
 fn adds_lines(
     name: &'static str,
     edits: usize,
@@ -450,7 +570,10 @@ fn adds_lines(
         if results.len() > seen_results {
             seen_results = results.len();
             let ToolResult { text, is_error } = results.last().cloned().unwrap();
-            if !has_read {
+            if edit == edits {
+                tally.done = true;
+                tally.strange.extend(is_error.then_some(text));
+            } else if !has_read {
                 has_read = !is_error;
                 if is_error && !is_stale(&text) {
                     tally.strange.push(text);
@@ -469,8 +592,11 @@ fn adds_lines(
             }
         }
         if edit == edits {
-            tally.done = true;
-            return Answer::text("all done");
+            let command = format!("echo {name} >> '{}'", dir.join(BY_SHELL).display());
+            return match tally.done {
+                true => Answer::text("all done"),
+                false => Answer::tool("Bash", json!({"command": command})),
+            };
         }
         let file = dir.join(format!("f{}.txt", at(edit)));
         if !has_read {
@@ -499,7 +625,7 @@ fn let_them_edit(
         let not_yet = user
             .stub
             .hold_when(move |seen| seen.user_texts().iter().any(|text| text.contains(&wanted)));
-        let args = ["-p", &word, "--permission-mode", "acceptEdits"];
+        let args = ["-p", &word, "--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
         let pane = user.new_pane(name, options, &args);
         let workspace = real::path(&pane, "workspace");
         *dir.lock().unwrap() = Some(workspace.clone());
@@ -533,6 +659,11 @@ fn lines_in(dir: &Path) -> Vec<(usize, String)> {
     lines
 }
 
+/// What was appended by shells.
+fn by_shell(dir: &Path) -> Vec<String> {
+    sorted(fs::read_to_string(dir.join(BY_SHELL)).unwrap().lines().map(str::to_owned))
+}
+
 fn sorted<T: Ord>(list: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut list: Vec<T> = list.into_iter().collect();
     list.sort();
@@ -553,8 +684,10 @@ fn heavy_seven_claudes_in_one_directory() {
     assert!(dirs.values().all(|dir| *dir == user.project), "{dirs:?}");
     let landed = sorted(tallies.values().flat_map(|tally| tally.landed.clone()));
     assert_eq!(lines_in(&user.project), landed, "every edit that landed is there, once");
+    assert_eq!(by_shell(&user.project), sorted(TEAM), "what their shells wrote is there as well");
     let told = conflicts(&user.home);
-    let refused = |name: &str| told.iter().filter(|event| event["name"] == name).count();
+    let refusals: Vec<_> = told.iter().filter(|event| event["outcome"] == "refused").collect();
+    let refused = |name: &str| refusals.iter().filter(|event| event["name"] == name).count();
     for (name, tally) in &tallies {
         assert_eq!(refused(name), tally.refused.len(), "{name}: {tally:?} {told:?}");
         let names_another = |text: &String| {
@@ -590,6 +723,7 @@ fn heavy_seven_claudes_in_worktrees() {
         let tally = &tallies[name];
         assert_eq!(tally.refused, [] as [String; 0], "{name}");
         assert_eq!(lines_in(dir), sorted(tally.landed.clone()), "{name}");
+        assert_eq!(by_shell(dir), [*name]);
         git(dir, &["commit", "-q", "-a", "-m", "work"]);
     }
     git(&user.project, &["fsck", "--strict"]);

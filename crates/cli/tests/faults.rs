@@ -256,6 +256,51 @@ fn a_follower_gets_exactly_what_follows_the_offset_it_has() {
     assert!(got == log[1234..], "the bytes differ");
 }
 
+/// R23: one pane dies of a full disk, and the other six say everything that they have to say.
+#[test]
+fn a_pane_that_dies_of_a_full_disk_takes_nobody_with_it() {
+    const LINES: usize = 300;
+    let Some(disk) = FullDisk::mount(1 << 20) else {
+        println!("skipped: mounting is not allowed here");
+        return;
+    };
+    let home = Home::new(CCMUX);
+    let go = home.dir().join("go");
+    let others: Vec<String> = (1..=6).map(|number| format!("work{number}")).collect();
+    for name in &others {
+        let script = format!(
+            "echo {name} is there; until [ -e '{}' ]; do sleep 0.1; done; i=0; \
+             while [ $i -lt {LINES} ]; do i=$((i+1)); echo {name} line $i; \
+             echo $i >> \"$OUTPUT_DIR/lines\"; done; echo {name} has finished; exec sleep 1000",
+            go.display()
+        );
+        home.start_pane(name, &["sh", "-c", &script]);
+        let there = format!("text={name} is there");
+        home.ccmux(&["wait", name, "--for", &there, "--timeout", "60"]).ok();
+    }
+    let fills = "while cat /dev/zero >> big; do :; done; echo lost; exit 7";
+    let words = ["new", "-d", "-n", "full", "--workspace", "shared", "--", "sh", "-c", fills];
+    home.ccmux(&words).dir(disk.path()).ok();
+
+    home.ccmux(&["wait", "full", "--for", "exit", "--timeout", "60"]).ok();
+    fs::create_dir(&go).unwrap();
+
+    assert_eq!(home.show("full")["ending"]["code"], 7);
+    for name in &others {
+        let finished = format!("text={name} has finished");
+        home.ccmux(&["wait", name, "--for", &finished, "--timeout", "120"]).ok();
+        let log = home.ccmux(&["read", name, "--log"]).ok();
+        let said: Vec<&str> = log.lines().filter(|line| line.contains(" line ")).collect();
+        let all: Vec<String> = (1..=LINES).map(|i| format!("{name} line {i}")).collect();
+        assert_eq!(said, all, "{name} said every line, once and in order");
+        let shown = home.show(name);
+        assert_eq!(shown["state"], "running", "{shown}");
+        let output = Path::new(shown["output"].as_str().unwrap()).join("lines");
+        assert_eq!(fs::read_to_string(output).unwrap().lines().count(), LINES);
+    }
+    drop(home);
+}
+
 #[test]
 fn a_full_disk_stops_no_pane_and_says_what_is_missing() {
     let Some(disk) = FullDisk::mount(24 << 20) else {

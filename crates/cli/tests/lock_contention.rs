@@ -1,7 +1,8 @@
 //! R20 under load: fifty owners fight for a few files while owners are killed, leases run out and
 //! the daemon dies. What they saw is then compared with what was promised.
 //!
-//! `CCMUX_SOAK_LOCKS` says how many locks are taken; `make soak` says a hundred thousand.
+//! `CCMUX_SOAK_LOCKS` says how many locks are taken; `make soak` says a hundred thousand, and that
+//! every owner is a pane.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,8 +28,10 @@ const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who fights; so many of them are panes.
+/// Who fights.
 const OWNERS: usize = 50;
+
+/// So many of them are panes, unless `CCMUX_SOAK_LOCK_PANES` says otherwise.
 const PANES: usize = 10;
 
 /// What is fought for.
@@ -57,6 +60,7 @@ struct Arena<'a> {
     home: &'a Home,
     done: AtomicUsize,
     wanted: usize,
+    panes: usize,
     /// Held for as long as one starts a daemon.
     starting: Mutex<()>,
     /// Who is sure to have which file now.
@@ -83,7 +87,7 @@ struct Fighter<'a> {
 
 impl<'a> Fighter<'a> {
     fn new(arena: &'a Arena<'a>, number: usize) -> Self {
-        let owner = if number < PANES {
+        let owner = if number < arena.panes {
             Owner::Pane(arena.home.start_pane(&format!("p{number}"), &["sleep", "100000"]).id)
         } else {
             Owner::sleeper(arena.home)
@@ -355,6 +359,7 @@ fn heavy_contended_locks_keep_every_promise() {
         home: &home,
         done: AtomicUsize::new(0),
         wanted: how_often("CCMUX_SOAK_LOCKS", 5_000),
+        panes: how_often("CCMUX_SOAK_LOCK_PANES", PANES),
         starting: Mutex::default(),
         holding: Mutex::default(),
         grants: Mutex::default(),

@@ -1,13 +1,15 @@
-//! Watching over directories that panes share, for files that nobody holds.
+//! Watching over trees: those that panes share, for files that nobody holds, and those that a pane
+//! holds as a whole.
 //!
 //! A tree is watched while two or more live panes work in it. It is remembered which pane changed
 //! which file last, as far as the system tells; when another one changes it soon after, that is put
-//! on record, because it may not have seen what it changed. Files that are held are the business of
-//! [`crate::watchman`]: whoever has asked for a file knows what it does.
+//! on record, because it may not have seen what it changed. In a tree that a pane holds, every change
+//! by another one is. Files that are held one by one are the business of [`crate::watchman`]: whoever
+//! has asked for a file knows what it does.
 
 mod ground;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +64,8 @@ pub(crate) struct Commons {
 struct Book {
     /// What is watched.
     trees: BTreeSet<PathBuf>,
+    /// Trees that a pane holds as a whole.
+    claims: BTreeMap<PathBuf, PaneId>,
     /// What of it is not.
     cut: BTreeSet<PathBuf>,
     files: HashMap<PathBuf, Known>,
@@ -98,11 +102,12 @@ struct Sight {
     told: u64,
 }
 
-/// A pane that changed what another one had just changed.
+/// A pane that changed what another one had just changed, or held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Crossing {
     writer: PaneId,
     before: PaneId,
+    outcome: Outcome,
 }
 
 impl Commons {
@@ -116,6 +121,16 @@ impl Commons {
             again: Notify::new(),
             wake,
             notices: Mutex::new(Some(notices)),
+        }
+    }
+
+    /// These trees are held as a whole, and no others.
+    pub(crate) fn claim(&self, held: impl Iterator<Item = (PathBuf, PaneId)>) {
+        let claims: BTreeMap<PathBuf, PaneId> = held.collect();
+        let mut book = lock(&self.book);
+        if book.claims != claims {
+            book.claims = claims;
+            self.look_again();
         }
     }
 
@@ -159,15 +174,17 @@ impl Commons {
         cut.iter().map(finding).collect()
     }
 
-    /// Watches the trees that two or more of `places` are in, and nothing else. Blocks.
+    /// Watches the trees that two or more of `places` are in, and those that are held, and nothing
+    /// else. Blocks.
     fn cover(&self, places: &[Abode], state: &Path) {
         let state = fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
         let places: Vec<PathBuf> = places.iter().filter_map(|place| place.tree(&state)).collect();
         let places: Vec<&str> = places.iter().filter_map(|place| place.to_str()).collect();
-        let trees: BTreeSet<PathBuf> =
+        let mut trees: BTreeSet<PathBuf> =
             common_trees(&places).into_iter().map(PathBuf::from).collect();
         {
             let mut book = lock(&self.book);
+            trees.extend(book.claims.keys().cloned());
             if book.trees == trees {
                 return;
             }
@@ -262,36 +279,47 @@ impl Book {
         Some((glance, self.files.get(path).map_or(0, |known| known.told)))
     }
 
-    /// Takes in that a file has this content now; whose change that crossed. A file that is held
-    /// crosses nobody's.
+    /// Whose tree this is in, and who is in it against the will of that one.
+    fn trespass(&self, path: &Path, writer: Option<PaneId>) -> Option<Crossing> {
+        let (writer, mut claims) = (writer?, self.claims.iter());
+        let (_, before) = claims.find(|(tree, _)| path.starts_with(tree))?;
+        let outcome = Outcome::Changed;
+        (*before != writer).then_some(Crossing { writer, before: *before, outcome })
+    }
+
+    /// Takes in that a file has this content now; whose change that crossed, or whose tree it is. A
+    /// file that is held by itself crosses nobody's.
     fn note(&mut self, path: &Path, seen: Sight) -> Option<Crossing> {
         let Sight { content, now, held, told } = seen;
-        let Some(known) = self.files.get_mut(path) else {
-            if content.is_there() {
-                self.remember(path.to_owned(), Known { content, last: now, said: None, told });
-            }
-            return None;
-        };
-        if known.content == content || known.told != told {
+        let trespass = self.trespass(path, now.writer);
+        let known = self.files.get(path).copied();
+        if known.is_some_and(|known| known.content == content || known.told != told) {
             return None;
         }
-        known.content = content;
+        let mut next = Known { content, last: now, said: None, told };
         if !content.is_there() {
             // Nobody tells who removed it. Who makes it anew crosses whoever wrote it before.
+            if let Some(known) = known {
+                self.files.insert(path.to_owned(), Known { content, ..known });
+            }
             return None;
         }
-        let before = known.last.crossed_by(now);
-        known.last = now;
-        let (before, writer) = (before.filter(|_| !held)?, now.writer?);
-        let two = [before.min(writer), before.max(writer)];
-        let is_said = known
+        let crossed = || {
+            let (before, writer) = (known?.last.crossed_by(now)?, now.writer?);
+            Some(Crossing { writer, before, outcome: Outcome::ChangedToo })
+        };
+        let crossing = trespass.or_else(crossed).filter(|_| !held);
+        next.said = known.and_then(|known| known.said);
+        let two = crossing
+            .map(|Crossing { writer, before, .. }| [before.min(writer), before.max(writer)]);
+        let is_said = next
             .said
-            .is_some_and(|(said, at)| said == two && now.at.0.saturating_sub(at.0) < SAID);
-        if is_said {
-            return None;
+            .is_some_and(|(said, at)| Some(said) == two && now.at.0.saturating_sub(at.0) < SAID);
+        if let Some(two) = two.filter(|_| !is_said) {
+            next.said = Some((two, now.at));
         }
-        known.said = Some((two, now.at));
-        Some(Crossing { writer, before })
+        self.remember(path.to_owned(), next);
+        crossing.filter(|_| !is_said)
     }
 }
 
@@ -375,7 +403,7 @@ impl Supervisor {
     }
 
     async fn tell_crossing(&self, path: &Path, crossing: Crossing, evidence: Evidence) {
-        let Crossing { writer, before } = crossing;
+        let Crossing { writer, before, outcome } = crossing;
         let held_by = match self.name_of(before).await {
             Some(name) => format!("pane {name}"),
             None => format!("pane {}", before.short()),
@@ -386,7 +414,7 @@ impl Supervisor {
             name: self.name_of(writer).await,
             holder: Some(before),
             held_by,
-            outcome: Outcome::ChangedToo,
+            outcome,
             evidence,
         };
         if self.tell_conflict(told).await.is_err() {
@@ -422,7 +450,8 @@ mod tests {
             let content = writer::content_up_to(&path, LARGEST);
             book.note(&path, Sight { content, now, held, told: 0 })
         };
-        let crossing = |writer, before| Some(Crossing { writer, before });
+        let crossing =
+            |writer, before| Some(Crossing { writer, before, outcome: Outcome::ChangedToo });
 
         assert_eq!(change(Some("a"), Some(one), false), None, "nobody was there before");
         assert_eq!(change(Some("a"), Some(two), false), None, "nothing is changed");

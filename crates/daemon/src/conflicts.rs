@@ -1,6 +1,6 @@
 //! Conflicts on record: who wanted or changed what another one held.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use host::file::Survive;
@@ -70,12 +70,14 @@ impl Supervisor {
 
     /// Watches over the files that panes hold; what hooks took is watched from the moment of asking.
     pub(crate) async fn watch_held(&self, locks: &[LockView]) {
-        let is_whole = |lock: &&LockView| lock.mode != LockMode::Read && !lock.tree;
-        let by_hand =
-            locks.iter().filter(is_whole).filter(|lock| lock.tag.as_deref() != Some(TURN));
-        let held: Vec<(PaneId, String)> =
-            by_hand.filter_map(|lock| Some((lock.pane?, lock.path.clone()))).collect();
-        self.watchman.hold(&held).await;
+        let by_hand = locks
+            .iter()
+            .filter(|lock| lock.mode != LockMode::Read && lock.tag.as_deref() != Some(TURN));
+        let (trees, files): (Vec<&LockView>, Vec<&LockView>) = by_hand.partition(|lock| lock.tree);
+        let files = files.into_iter().filter_map(|lock| Some((lock.pane?, lock.path.clone())));
+        self.watchman.hold(&files.collect::<Vec<_>>()).await;
+        let tree = |lock: &LockView| Some((PathBuf::from(&lock.path), lock.pane?));
+        self.commons.claim(trees.into_iter().filter_map(tree));
     }
 
     /// What a pane is called now.

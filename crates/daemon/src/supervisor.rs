@@ -120,6 +120,16 @@ impl Supervisor {
         }
     }
 
+    /// One that is alone with an empty registry, for tests of what needs no pane.
+    #[cfg(test)]
+    pub(crate) fn without_panes(home: &std::path::Path) -> Self {
+        let root = StateRoot::open(home).unwrap();
+        let registry = Registry::start(host::store::Store::open(&root).unwrap().store).unwrap();
+        let (locks, (follower, _news)) = (Locks::closed(), Follower::new());
+        let (exe, boot) = (PathBuf::new(), String::new());
+        Self::new(root, exe, boot, registry, locks, follower, Default::default())
+    }
+
     fn panes(&self) -> MutexGuard<'_, HashMap<PaneId, Arc<Pane>>> {
         self.panes.lock().unwrap_or_else(PoisonError::into_inner)
     }

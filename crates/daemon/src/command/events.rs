@@ -75,33 +75,14 @@ impl EventStream {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use host::StateRoot;
-    use host::store::Store;
     use model::SessionId;
     use model::event::Happening;
 
     use super::*;
-    use crate::locks::Locks;
-    use crate::registry::Registry;
 
     fn supervisor() -> (tempfile::TempDir, Arc<Supervisor>) {
         let dir = tempfile::tempdir().unwrap();
-        let root = StateRoot::open(&dir.path().join("home")).unwrap();
-        let registry = Registry::start(Store::open(&root).unwrap().store).unwrap();
-        let supervisor = {
-            let (follower, _news) = crate::follow::Follower::new();
-            Supervisor::new(
-                root,
-                PathBuf::new(),
-                String::new(),
-                registry,
-                Locks::closed(),
-                follower,
-                Default::default(),
-            )
-        };
+        let supervisor = Supervisor::without_panes(&dir.path().join("home"));
         (dir, Arc::new(supervisor))
     }
 

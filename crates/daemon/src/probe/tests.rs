@@ -2,14 +2,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
-use host::StateRoot;
 use host::file::write_atomic;
-use host::store::Store;
 
 use super::*;
-use crate::follow::Follower;
-use crate::locks::Locks;
-use crate::registry::Registry;
 
 /// A daemon without panes, and a place for programs.
 struct Ward {
@@ -20,7 +15,7 @@ struct Ward {
 impl Ward {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let supervisor = supervisor(&dir.path().join("home"));
+        let supervisor = Supervisor::without_panes(&dir.path().join("home"));
         Self { dir, supervisor }
     }
 
@@ -54,21 +49,6 @@ impl Ward {
         })
         .count()
     }
-}
-
-fn supervisor(home: &Path) -> Supervisor {
-    let root = StateRoot::open(home).unwrap();
-    let registry = Registry::start(Store::open(&root).unwrap().store).unwrap();
-    let (follower, _news) = Follower::new();
-    Supervisor::new(
-        root,
-        PathBuf::new(),
-        String::new(),
-        registry,
-        Locks::closed(),
-        follower,
-        Default::default(),
-    )
 }
 
 fn agent_with_store() -> Agent {
@@ -151,7 +131,7 @@ async fn a_release_is_asked_once_by_all_daemons_together_and_another_one_again()
         ward.supervisor.ask_program(&candidate),
         ward.supervisor.ask_program(&candidate)
     );
-    let next = supervisor(&ward.dir.path().join("home"));
+    let next = Supervisor::without_panes(&ward.dir.path().join("home"));
     let third = next.ask_program(&candidate).await;
 
     assert_eq!((&first, &first), (&second, &third));
