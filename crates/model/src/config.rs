@@ -18,8 +18,6 @@ pub mod sample;
 pub mod value;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::isolation::Method;
@@ -216,20 +214,7 @@ impl ResumeFallback {
     }
 }
 
-impl fmt::Display for ResumeFallback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for ResumeFallback {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|fallback| fallback.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(ResumeFallback);
 
 impl Share {
     /// All of them, in the order in which they are explained.
@@ -258,20 +243,7 @@ impl Share {
     }
 }
 
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Share {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|share| share.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(Share);
 
 #[cfg(test)]
 mod tests {

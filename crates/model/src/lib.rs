@@ -4,6 +4,9 @@
 //! those words mean and which changes are legal. It opens no file, reads no clock and no
 //! environment, and knows no runtime, so everything here can be tested by calling it.
 
+#[macro_use]
+mod words;
+
 pub mod agent;
 pub mod config;
 pub mod conflict;

@@ -12,7 +12,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::UnknownWord;
 use crate::ids::PaneId;
 use crate::process::ProcessIdentity;
 use crate::time::Timestamp;
@@ -58,20 +57,7 @@ impl LockMode {
     }
 }
 
-impl fmt::Display for LockMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for LockMode {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(LockMode);
 
 /// What makes two paths the same lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,20 +85,7 @@ impl LockScope {
     }
 }
 
-impl fmt::Display for LockScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for LockScope {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(LockScope);
 
 /// A number that only grows: every lock that is granted gets a higher one than all before it,
 /// through every restart.

@@ -3,13 +3,9 @@
 //! What there is to choose from, which of it follows from where a pane is asked for, and what is
 //! remembered of the choice. Making and removing trees is somebody else's business.
 
-use std::fmt;
-use std::str::FromStr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::UnknownWord;
 use crate::name::Name;
 
 /// What kind of tree a pane works in.
@@ -50,20 +46,7 @@ impl WorkspaceKind {
     }
 }
 
-impl fmt::Display for WorkspaceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for WorkspaceKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(WorkspaceKind);
 
 /// Where a pane works, as it was decided when the pane was made. Part of its launch record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

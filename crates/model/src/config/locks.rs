@@ -1,10 +1,7 @@
 //! How agents keep out of each other's files (`[locks]`).
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use crate::config::UnknownWord;
 use crate::lock::LockScope;
 
 /// How agents keep out of each other's files.
@@ -55,17 +52,4 @@ impl WhenAway {
     }
 }
 
-impl fmt::Display for WhenAway {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for WhenAway {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|word| word.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(WhenAway);
