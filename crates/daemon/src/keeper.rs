@@ -127,7 +127,11 @@ impl Link {
     /// Asks for the exact output from an offset on, or from now on after a snapshot.
     pub(crate) async fn follow(&mut self, attach: &Attach) -> Result<Attached, Silent> {
         self.tell(&Frame::json(Kind::Attach, attach)).await?;
-        let answer = next(&mut self.0).await?;
+        let mut answer = next(&mut self.0).await?;
+        // A size that changes by it is told first.
+        while answer.kind == Kind::Resized {
+            answer = next(&mut self.0).await?;
+        }
         if answer.kind == Kind::Reply
             && let Reply::Error(body) = parse(&answer)?
         {

@@ -14,6 +14,7 @@ use model::{
     ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, Size, Timestamp, WorkspaceKind,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::environment::EnvironmentView;
 use crate::error::ErrorBody;
@@ -307,7 +308,8 @@ pub struct Listing {
 }
 
 /// A session in a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ListedSession)]
 pub struct ListedSession {
     /// The session.
     #[serde(flatten)]
@@ -317,11 +319,14 @@ pub struct ListedSession {
 }
 
 /// A pane, as everybody sees it. Its state is derived at the moment of asking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PaneInfo)]
 pub struct PaneView {
     /// Its identity.
+    #[schema(value_type = String)]
     pub id: PaneId,
     /// What people call it.
+    #[schema(value_type = String)]
     pub name: Name,
     /// The kind of program.
     pub agent: String,
@@ -329,17 +334,21 @@ pub struct PaneView {
     pub role: Option<String>,
     /// The unit of its session that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub unit: Option<Name>,
     /// The process at the head of the pane, while it lives.
     pub pid: Option<u32>,
     /// Where it is in its life.
+    #[schema(value_type = crate::http::StateWord)]
     pub state: PaneState,
     /// How it ended, once it has.
+    #[schema(value_type = Option<Object>)]
     pub ending: Option<Ending>,
     /// The agent's configuration directory, where it has one of its own.
     pub config_dir: Option<String>,
     /// What keeps it apart, and how its agent is logged in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub isolation: Option<Isolation>,
     /// How a check of the login that panes share came out; `show` says it, listings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,6 +360,7 @@ pub struct PaneView {
     pub workspace: String,
     /// What kind of tree that is, where it is on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<crate::http::WorkspaceWord>)]
     pub workspace_kind: Option<WorkspaceKind>,
     /// The branch that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -361,8 +371,10 @@ pub struct PaneView {
     pub output: String,
     /// The ports that are its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub ports: Option<PortBlock>,
     /// The agent's conversation, where it has one.
+    #[schema(value_type = Option<String>)]
     pub conversation: Option<ConversationId>,
     /// Program and arguments as they were asked for.
     #[serde(default)]
@@ -372,11 +384,13 @@ pub struct PaneView {
     /// The directory it was started in.
     pub cwd: String,
     /// When it was made.
+    #[schema(value_type = i64)]
     pub created: Timestamp,
     /// The pane's own directory.
     pub dir: String,
     /// Why its processes stand still, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub frozen: Option<Frozen>,
     /// What only its keeper knows; `show` asks for it, listings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -386,6 +400,7 @@ pub struct PaneView {
     pub locks: Vec<LockView>,
     /// What happened lately between it and others over files; `show` says it, listings do not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
     pub conflicts: Vec<Event>,
     /// What is wrong with it, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -393,11 +408,13 @@ pub struct PaneView {
 }
 
 /// What a pane's keeper knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PaneLive)]
 pub struct LiveView {
     /// The keeper's process.
     pub keeper_pid: u32,
     /// The size of the screen.
+    #[schema(value_type = crate::http::SizeBody)]
     pub size: Size,
     /// The title that the program set.
     pub title: String,
@@ -408,9 +425,11 @@ pub struct LiveView {
     /// How many clients are attached.
     pub clients: usize,
     /// When it last wrote something.
+    #[schema(value_type = Option<i64>)]
     pub last_output: Option<Timestamp>,
     /// What it may take and takes; keepers of older releases do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub limits: Option<LimitsView>,
     /// Why output is missing from the log, if some is.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,8 @@
 //!
 //! Bodies are in camel case. What is inside of sessions and panes is what `--json` prints.
 
+mod words;
+
 use std::collections::BTreeMap;
 
 use model::http::Scope;
@@ -16,6 +18,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::control::{ListedSession, PaneView, SessionView};
 use crate::locks::LockView;
+
+pub use words::{
+    IsolationWord, LockModeWord, LockScopeWord, ModeWord, StateWord, StatusWord, WorkspaceWord,
+};
 
 /// Serve the HTTP API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,7 +199,6 @@ pub struct RunMade {
     /// How its units work together.
     pub workflows_dir: String,
     /// Its panes, as `ccmux show --json` prints them.
-    #[schema(value_type = Vec<Object>)]
     pub panes: Vec<PaneView>,
     /// What was not done that somebody may have expected, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -205,89 +210,11 @@ pub struct RunMade {
 #[serde(deny_unknown_fields)]
 pub struct SizeBody {
     /// Columns.
-    #[schema(minimum = 1, maximum = 1000)]
+    #[schema(minimum = 2, maximum = 1000)]
     pub cols: u16,
     /// Rows.
-    #[schema(minimum = 1, maximum = 1000)]
+    #[schema(minimum = 2, maximum = 1000)]
     pub rows: u16,
-}
-
-/// Words for trees to work in.
-#[derive(ToSchema)]
-#[schema(as = Workspace, rename_all = "snake_case")]
-pub enum WorkspaceWord {
-    /// A work tree in a git repository, a copy elsewhere.
-    Auto,
-    /// A git work tree on a branch of its own.
-    Worktree,
-    /// A clone.
-    Clone,
-    /// A copy.
-    Copy,
-    /// The directory itself.
-    Shared,
-    /// An empty directory.
-    Empty,
-}
-
-/// Words for how agents are kept apart.
-#[derive(ToSchema)]
-#[schema(as = Isolation, rename_all = "snake_case")]
-pub enum IsolationWord {
-    /// A configuration directory of its own.
-    ConfigDir,
-    /// A home of its own.
-    Home,
-    /// Not at all.
-    None,
-}
-
-/// Words for whose directories a session works in.
-#[derive(ToSchema)]
-#[schema(as = SessionMode, rename_all = "snake_case")]
-pub enum ModeWord {
-    /// Directories of its own.
-    Isolated,
-    /// The directories that its panes were started in.
-    Legacy,
-}
-
-/// Words for how a session is.
-#[derive(ToSchema)]
-#[schema(as = SessionStatus, rename_all = "snake_case")]
-pub enum StatusWord {
-    /// It is being made, or its first processes are.
-    Starting,
-    /// A process of it lives.
-    Running,
-    /// None does; everything of it is kept.
-    Stopped,
-    /// Its directory is not there.
-    Missing,
-    /// Its directory is there, and what it says about itself cannot be believed.
-    Damaged,
-}
-
-/// Words for how much a lock claims.
-#[derive(ToSchema)]
-#[schema(as = LockMode, rename_all = "snake_case")]
-pub enum LockModeWord {
-    /// Others may read.
-    Read,
-    /// Nobody else may write.
-    Write,
-    /// Nobody else may touch it.
-    Exclusive,
-}
-
-/// Words for what makes two paths the same to a lock.
-#[derive(ToSchema)]
-#[schema(as = LockScope, rename_all = "snake_case")]
-pub enum LockScopeWord {
-    /// The path within the repository.
-    Repository,
-    /// The path on the disk.
-    Worktree,
 }
 
 /// Which sessions to list.
@@ -312,7 +239,6 @@ pub struct SessionsQuery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionsPage {
     /// The sessions with their panes, oldest first, as `ccmux ls --json` prints them.
-    #[schema(value_type = Vec<Object>)]
     pub sessions: Vec<ListedSession>,
     /// The cursor of the next page; none at the end.
     pub next: Option<String>,
@@ -323,10 +249,8 @@ pub struct SessionsPage {
 #[schema(as = Session)]
 pub struct SessionBody {
     /// The session.
-    #[schema(value_type = Object)]
     pub session: SessionView,
     /// Its panes, oldest first.
-    #[schema(value_type = Vec<Object>)]
     pub panes: Vec<PaneView>,
 }
 
@@ -335,10 +259,8 @@ pub struct SessionBody {
 #[schema(as = Pane)]
 pub struct PaneBody {
     /// The session.
-    #[schema(value_type = Object)]
     pub session: SessionView,
     /// The pane.
-    #[schema(value_type = Object)]
     pub pane: PaneView,
 }
 
@@ -346,7 +268,6 @@ pub struct PaneBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentsBody {
     /// Its panes, oldest first.
-    #[schema(value_type = Vec<Object>)]
     pub agents: Vec<PaneView>,
 }
 
@@ -517,6 +438,5 @@ pub struct LockQuery {
 #[schema(as = Locks)]
 pub struct LocksBody {
     /// The locks, as `ccmux lock ls --json` prints them.
-    #[schema(value_type = Vec<Object>)]
     pub locks: Vec<LockView>,
 }

@@ -3,6 +3,7 @@
 use model::lock::{LockMode, LockScope, Token};
 use model::{LockId, Name, PaneId, Timestamp};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::ErrorBody;
 
@@ -120,9 +121,11 @@ pub struct Locks {
 }
 
 /// A lock, as everybody sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Lock)]
 pub struct LockView {
     /// Its identity.
+    #[schema(value_type = String)]
     pub id: LockId,
     /// What it claims: an absolute path with symbolic links followed.
     pub path: String,
@@ -130,19 +133,25 @@ pub struct LockView {
     #[serde(default)]
     pub tree: bool,
     /// How much of it.
+    #[schema(value_type = crate::http::LockModeWord)]
     pub mode: LockMode,
     /// The pane that holds it, if one does.
+    #[schema(value_type = Option<String>)]
     pub pane: Option<PaneId>,
     /// What people call that pane.
     #[serde(default)]
+    #[schema(value_type = Option<String>)]
     pub name: Option<Name>,
     /// The process that holds it: of a pane, the one at its head.
     pub process: u32,
     /// Its place among all locks ever granted.
+    #[schema(value_type = u64)]
     pub token: Token,
     /// When it was granted.
+    #[schema(value_type = i64)]
     pub acquired: Timestamp,
     /// When it ends, unless it is renewed.
+    #[schema(value_type = i64)]
     pub expires: Timestamp,
     /// It is renewed by itself while its owner lives and is not stopped.
     #[serde(default)]

@@ -2,18 +2,24 @@
 
 use model::{Name, PaneId, SessionId, SessionMode, SessionStatus, Timestamp, WorkspaceKind};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A session, as everybody sees it. Its status is derived at the moment of asking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = SessionInfo)]
 pub struct SessionView {
     /// Its identity.
+    #[schema(value_type = String)]
     pub id: SessionId,
     /// What people call it.
+    #[schema(value_type = String)]
     pub name: Name,
     /// Whose directories its panes work in.
+    #[schema(value_type = crate::http::ModeWord)]
     pub mode: SessionMode,
     /// How it is.
     #[serde(default = "stopped")]
+    #[schema(value_type = crate::http::StatusWord)]
     pub status: SessionStatus,
     /// Its directory.
     pub dir: String,
@@ -33,6 +39,7 @@ pub struct SessionView {
     #[serde(default)]
     pub logs_dir: String,
     /// When it was made.
+    #[schema(value_type = i64)]
     pub created: Timestamp,
     /// What is wrong with it and what can be done about that, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -145,5 +145,18 @@ pub(crate) fn tagged(asked: &HeaderMap, body: Bytes) -> Response {
     }
     (headers, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
+
+/// The answer to a call that makes something: that it was made, or that an earlier call had.
+pub(crate) fn created(body: &impl Serialize, repeated: bool) -> Response {
+    let json = [(header::CONTENT_TYPE, JSON)];
+    if repeated {
+        let replayed = [(REPLAYED, HeaderValue::from_static("true"))];
+        return (replayed, json, bytes(body)).into_response();
+    }
+    (StatusCode::CREATED, json, bytes(body)).into_response()
+}
+
+/// Says that an answer is that to an earlier call.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");

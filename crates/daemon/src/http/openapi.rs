@@ -105,7 +105,8 @@ fn complete(description: &mut OpenApi) {
                 let token = SecurityRequirement::new("token", Vec::<String>::new());
                 operation.security = Some(vec![token]);
             }
-            let reasons = ALWAYS.iter().filter(|(status, _)| !public || *status == "403");
+            let reasons =
+                ALWAYS.iter().filter(|(status, _)| !public || matches!(*status, "403" | "503"));
             let reasons = reasons.chain(changes.then_some(&CHANGES).into_iter().flatten());
             for (status, why) in reasons {
                 let responses = &mut operation.responses.responses;

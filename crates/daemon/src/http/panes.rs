@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::extract::{IdempotencyKey, Json, Optional};
+use super::extract::{IdempotencyKey, Json, Optional, created};
 use super::problem::Refused;
 use super::sessions::{bad_query, discard, failed, grace};
 
@@ -102,19 +102,24 @@ fn size(body: SizeBody) -> Result<Size, Refused> {
     params(("id" = String, Path, description = "Session: id, unique beginning of an id, or name"),
         ("idempotency-key" = Option<String>, Header,
             description = "A word of the caller's: repeated with it, the call starts nothing new")),
-    responses((status = 201, description = "It runs", body = PaneBody)))]
+    responses(
+        (status = 201, description = "It runs", body = PaneBody),
+        (status = 200, description = "An earlier call with this key has started it",
+            body = PaneBody,
+            headers(("idempotency-replayed" = bool, description = "True"))),
+    ))]
 async fn create(
     State(api): State<Api>,
     Path(id): Path<String>,
     IdempotencyKey(key): IdempotencyKey,
     Json(body): Json<AgentBody>,
-) -> Result<(StatusCode, Json<PaneAnswer>), Refused> {
+) -> Result<Answer, Refused> {
     let session = api.session_id(&id).await?;
     let dir = api.supervisor.root.path().to_string_lossy().into_owned();
     let request = launch_request(&api, body, &dir);
     let request = LaunchRequest { session: Some(session), key, ..request };
     let answer = api.pane(Request::New(Box::new(request))).await?;
-    Ok((StatusCode::CREATED, Json(answer)))
+    Ok(created(&answer, answer.repeated))
 }
 
 /// Show a pane

@@ -1,8 +1,7 @@
 //! Runs over HTTP: sessions that are made with all their panes by one call.
 
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse as _, Response as Answer};
+use axum::response::Response as Answer;
 use model::team::TeamPane;
 use model::{SessionMode, WorkspaceKind};
 use protocol::control::{Request, Response};
@@ -13,11 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::extract::{IdempotencyKey, Json};
+use super::extract::{IdempotencyKey, Json, created};
 use super::problem::Refused;
-
-/// Says that an answer is that to an earlier call.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(create))
@@ -41,11 +37,8 @@ async fn create(
     let Response::Run(answer) = api.perform(Request::Run(Box::new(request))).await? else {
         return Err(Refused::unexpected());
     };
-    if answer.repeated {
-        let header = (REPLAYED, HeaderValue::from_static("true"));
-        return Ok(([header], Json(made(*answer))).into_response());
-    }
-    Ok((StatusCode::CREATED, Json(made(*answer))).into_response())
+    let repeated = answer.repeated;
+    Ok(created(&made(*answer), repeated))
 }
 
 /// What was asked for, as everybody else asks for it.
