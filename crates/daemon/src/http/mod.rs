@@ -116,6 +116,11 @@ impl std::ops::Deref for Api {
 }
 
 impl Api {
+    /// Where a pane is started that has nothing to work on.
+    pub(crate) fn users_home(&self) -> String {
+        self.client_env.get("HOME").cloned().unwrap_or_else(|| "/".to_owned())
+    }
+
     /// Does what was asked, to its end even if the caller goes away.
     pub(crate) async fn perform(&self, request: Request) -> Result<Response, Refused> {
         let work = self.supervisor.tasks.spawn(Arc::clone(&self.supervisor).perform(request));

@@ -68,20 +68,18 @@ impl Api {
 }
 
 /// What was asked for over HTTP, as everybody else asks for it.
-fn launch_request(api: &Api, body: AgentBody, dir: &str) -> LaunchRequest {
+fn launch_request(api: &Api, body: AgentBody, project: Option<String>) -> LaunchRequest {
     let command = body.words();
+    let cwd = body.cwd.or(project);
     // Without a directory of the caller's there is nothing to work on but what it will make.
-    let workspace = match (&body.cwd, body.workspace) {
-        (None, None) => Some(WorkspaceKind::Empty),
-        (_, asked) => asked,
-    };
+    let nowhere = cwd.is_none() && body.workspace.is_none();
     LaunchRequest {
         name: body.name,
         agent: body.agent,
         isolation: body.isolation,
-        workspace,
+        workspace: if nowhere { Some(WorkspaceKind::Empty) } else { body.workspace },
         command,
-        cwd: body.cwd.unwrap_or_else(|| dir.to_owned()),
+        cwd: cwd.unwrap_or_else(|| api.users_home()),
         env: body.env,
         role: body.role,
         unit: body.unit,
@@ -114,10 +112,9 @@ async fn create(
     IdempotencyKey(key): IdempotencyKey,
     Json(body): Json<AgentBody>,
 ) -> Result<Answer, Refused> {
-    let session = api.session_id(&id).await?;
-    let dir = api.supervisor.root.path().to_string_lossy().into_owned();
-    let request = launch_request(&api, body, &dir);
-    let request = LaunchRequest { session: Some(session), key, ..request };
+    let record = api.session_record(&id).await?;
+    let request = launch_request(&api, body, record.project);
+    let request = LaunchRequest { session: Some(record.id.to_string()), key, ..request };
     let answer = api.pane(Request::New(Box::new(request))).await?;
     Ok(created(&answer, answer.repeated))
 }

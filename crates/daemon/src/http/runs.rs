@@ -62,9 +62,8 @@ fn request(api: &Api, body: RunBody) -> Result<RunRequest, Refused> {
             usage("a legacy session works in a directory of yours: say which with cwd").into()
         );
     }
-    let home = api.client_env.get("HOME").cloned();
     let panes = panes.into_iter().map(|pane| in_place(pane, cwd.as_deref())).collect();
-    let cwd = cwd.or(home).unwrap_or_else(|| "/".to_owned());
+    let cwd = cwd.unwrap_or_else(|| api.users_home());
     Ok(RunRequest { name, mode, template, env, panes, cwd, source, ..RunRequest::default() })
 }
 

@@ -153,7 +153,9 @@ async fn turn_away(mut stream: TcpStream) {
     let answer = format!("{FULL}content-length: {}\r\n\r\n{body}", body.len());
     let said = async {
         stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        // What was left unread would be answered by cutting the line, and with it our word.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
     // Who does not listen need not know.
     let _unheard = timeout(Duration::from_secs(1), said).await;

@@ -3,7 +3,7 @@
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as Answer;
-use model::Timestamp;
+use model::{SessionRecord, Timestamp};
 use protocol::control::{ListedSession, Request, Response, SessionAnswer};
 use protocol::http::{
     AgentsBody, ConnectBody, ConnectPane, RemoveQuery, SessionBody, SessionsPage, SessionsQuery,
@@ -36,9 +36,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 
 impl Api {
     /// The session that a path names.
-    pub(super) async fn session_id(&self, text: &str) -> Result<String, Refused> {
+    pub(super) async fn session_record(&self, text: &str) -> Result<SessionRecord, Refused> {
         let rows = self.supervisor.rows().await.map_err(failed)?;
-        Ok(rows.find_session(text)?.record.id.to_string())
+        Ok(rows.find_session(text)?.record.clone())
+    }
+
+    async fn session_id(&self, text: &str) -> Result<String, Refused> {
+        Ok(self.session_record(text).await?.id.to_string())
     }
 
     async fn session(&self, request: Request) -> Result<SessionAnswer, Refused> {
