@@ -5,6 +5,7 @@ mod examples;
 mod hook;
 mod limits;
 mod lock;
+mod message;
 mod serve;
 mod team;
 mod template;
@@ -26,6 +27,9 @@ pub(crate) use environment::{EnvArgs, SurroundingsArgs};
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
+pub(crate) use message::{
+    MessageArgs, MessageCommand, MessageLsArgs, MessageSendArgs, MessageShowArgs,
+};
 pub(crate) use serve::{ServeArgs, TokenArgs};
 pub(crate) use team::{DownArgs, UpArgs};
 pub(crate) use template::{MigrateArgs, TemplateCommand};
@@ -71,6 +75,8 @@ pub(crate) enum Command {
     Rename(RenameArgs),
     /// Type text and keys into a pane
     Send(SendArgs),
+    /// Say something to panes when they can take it, and see what became of it
+    Message(MessageArgs),
     /// Print what a pane shows or has written
     Read(ReadArgs),
     /// Show or change what a pane may take

@@ -16,6 +16,7 @@ mod limit;
 mod lock;
 mod ls;
 mod man;
+mod message;
 mod migrate;
 mod new;
 mod purge;
@@ -70,6 +71,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Attach(args) => attach::run(context, args),
         Command::Rename(args) => rename::run(context, args),
         Command::Send(args) => send::run(context, args),
+        Command::Message(args) => message::run(context, args),
         Command::Read(args) => read::run(context, args),
         Command::Limit(args) => limit::run(context, args),
         Command::Thaw(args) => thaw::run(context, args),

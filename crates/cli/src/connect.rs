@@ -298,6 +298,7 @@ fn patience(request: &Request) -> Option<Duration> {
         Request::Send { timeout_ms, .. } => *timeout_ms,
         Request::Lock(request) => request.allowed_ms(),
         Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
+        Request::Message(request) => request.allowed_ms()?,
         // Every pane of a session, which may be a hundred.
         Request::Restore { .. } => 120_000,
         // Every agent that is installed may be asked something, and may not answer.

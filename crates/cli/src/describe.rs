@@ -4,6 +4,7 @@ mod conflicts;
 mod environment;
 mod health;
 mod limits;
+mod messages;
 
 use model::event::{Event, Happening};
 use model::isolation::Login;
@@ -17,6 +18,7 @@ use crate::table::{Cell, Colour, Table};
 pub(crate) use environment::environment;
 pub(crate) use health::health;
 pub(crate) use limits::limits;
+pub(crate) use messages::{message, messages};
 
 /// `ls`.
 pub(crate) fn listing(listing: &Listing, style: Style) -> String {
@@ -200,6 +202,10 @@ pub(crate) fn event(event: &Event, _style: Style) -> String {
         Happening::PaneThawed { pane } => format!("pane {} was thawed", pane.short()),
         Happening::PaneClosed { pane } => format!("pane {} was closed", pane.short()),
         conflict @ Happening::Conflict { .. } => conflicts::line(conflict),
+        message @ (Happening::MessageQueued { .. }
+        | Happening::MessageDelivered { .. }
+        | Happening::MessageAnswered { .. }
+        | Happening::MessageFailed { .. }) => messages::line(message),
         Happening::Quarantined { path, kept_as, why } => {
             format!("{path} could not be read ({why}) and is kept as {kept_as}")
         }

@@ -1,7 +1,6 @@
 //! Conflicts on record: who wanted or changed what another one held.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use host::file::Survive;
 use host::store::StoreError;
@@ -87,7 +86,7 @@ impl Supervisor {
     }
 
     /// Since when the agent of a pane has been idle, by its own word.
-    pub(crate) async fn idle_since(self: &Arc<Self>, pane: PaneId) -> Option<Timestamp> {
+    pub(crate) async fn idle_since(&self, pane: PaneId) -> Option<Timestamp> {
         let pane = self.pane(pane)?;
         let launch = pane.launch()?;
         let config = self.config().await.ok()?;

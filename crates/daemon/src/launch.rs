@@ -92,6 +92,7 @@ impl Supervisor {
         self.watch(pane, keeper);
         self.follow(pane);
         self.probe(pane);
+        self.deliver_soon(pane.id);
         self.note_step(pane.id);
     }
 
@@ -129,7 +130,7 @@ impl Supervisor {
         config: Arc<Config>,
     ) -> Result<(Keeper, Vec<String>), ErrorBody> {
         let (this, planned, wishes) = (Arc::clone(self), Arc::clone(pane), Arc::clone(&config));
-        let session_env = request.session_env.clone();
+        let (session_env, prompt) = (request.session_env.clone(), request.prompt.clone());
         let origin = entry.session_is_new.then(|| session::origin(&request));
         let asked = request.workspace.unwrap_or(config.workspace);
         let (plan, entry) = run_blocking(move || {
@@ -161,12 +162,17 @@ impl Supervisor {
         let synced = run_blocking(move || files.sync(&root));
         let (keeper, synced) = tokio::join!(starting.ready(), synced);
         let keeper = keeper.map_err(|why| not_started(&why))?;
-        let told = match synced {
+        // Before anybody is told of the pane: its first prompt is a promise, too.
+        let ready = match (synced, &prompt) {
+            (Ok(()), Some(prompt)) => self.queue_prompt(pane.id, prompt).await,
+            (synced, _) => synced.map_err(not_written),
+        };
+        let told = match ready {
             Ok(()) => {
                 point("new.started").await;
                 self.tell_started(pane, session_env).await
             }
-            Err(error) => Err(not_written(error)),
+            Err(error) => Err(error),
         };
         if let Err(error) = told {
             self.end_unknown(pane, keeper).await;
@@ -295,7 +301,7 @@ impl Supervisor {
         self.forget(id);
         match removed {
             Ok(Removed::PaneAndSession) => self.retire_session(session).await,
-            Ok(Removed::Pane) | Err(StoreError::Gone) => {}
+            Ok(Removed::Pane) | Err(StoreError::Gone) => self.fail_messages(session, id).await,
             Err(error) => {
                 warn!(%error, pane = %id, "the entry of a pane that was not started stays");
             }
@@ -305,6 +311,7 @@ impl Supervisor {
     /// Moves the directory of a session that is no longer in the registry to the trash.
     pub(crate) async fn retire_session(&self, session: SessionId) {
         self.forget_session(session);
+        self.messages.apply(move |books| books.forget(session)).await;
         let (dir, trash) = (self.root.session(session), self.root.trash());
         run_blocking(move || {
             if let Err(error) = trash::retire(&dir, &trash, "session", session, Since::Now) {

@@ -35,6 +35,7 @@ mod keeper;
 mod launch;
 mod locks;
 mod logging;
+mod messages;
 mod migrate;
 mod once;
 mod pane;

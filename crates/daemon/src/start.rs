@@ -217,6 +217,7 @@ async fn live(
     match &recovered {
         Ok(()) => {
             supervisor.release_locks_of_the_dead().await;
+            supervisor.open_messages().await;
             supervisor.tasks.spawn(Arc::clone(supervisor).keep_lock_snapshot());
             point("recover.done").await;
             supervisor.recovered.send_replace(true);

@@ -17,6 +17,7 @@ use crate::conversation::Claims;
 use crate::follow::Follower;
 use crate::http::Http;
 use crate::locks::Locks;
+use crate::messages::Messages;
 use crate::once::Turns;
 use crate::pane::Pane;
 use crate::ports::Ports;
@@ -38,6 +39,8 @@ pub(crate) struct Supervisor {
     pub(crate) registry: Registry,
     /// Who has locked what.
     pub(crate) locks: Locks,
+    /// What panes have to say to each other.
+    pub(crate) messages: Messages,
     /// Which live pane has which conversation.
     pub(crate) claims: Claims,
     /// Who is at work on what nobody else may begin.
@@ -90,6 +93,7 @@ impl Supervisor {
         let household = Household::of(&root.path().to_string_lossy());
         let watchman = Watchman::new(household.clone());
         let commons = Commons::new(watchman.held(), household.clone());
+        let messages = Messages::new(root.clone());
         Self {
             http: Http::new(&root),
             root,
@@ -98,6 +102,7 @@ impl Supervisor {
             boot,
             registry,
             locks,
+            messages,
             claims: Claims::default(),
             turns: Turns::default(),
             ports: Ports::default(),

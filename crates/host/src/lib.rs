@@ -16,6 +16,7 @@ pub mod furnish;
 pub mod git;
 pub mod hooks;
 pub mod household;
+pub mod journal;
 pub mod ledger;
 pub mod lock;
 pub mod log;

@@ -29,6 +29,9 @@ pub struct Stat {
     pub start: u64,
     /// It has ended and waits to be reaped.
     pub zombie: bool,
+    /// It is in the foreground of its terminal, where what is typed goes: a shell that waits for a
+    /// command of its own is not.
+    pub foreground: bool,
 }
 
 /// The boot we are in.
@@ -101,9 +104,11 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     let mut fields = std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace();
     let zombie = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
-    let start = fields.nth(15)?.parse().ok()?;
-    Some(Stat { pid, parent, session, start, zombie })
+    let group = fields.next()?;
+    let session = fields.next()?.parse().ok()?;
+    let foreground = fields.nth(1)? == group;
+    let start = fields.nth(13)?.parse().ok()?;
+    Some(Stat { pid, parent, session, start, zombie, foreground })
 }
 
 /// Every process there is.
@@ -234,7 +239,10 @@ mod tests {
 
         let stat = parse_stat(42, text).unwrap();
 
-        assert_eq!(stat, Stat { pid: 42, parent: 7, session: 5, start: 9001, zombie: false });
+        let foreground = false;
+        let expected =
+            Stat { pid: 42, parent: 7, session: 5, start: 9001, zombie: false, foreground };
+        assert_eq!(stat, expected);
     }
 
     #[test]

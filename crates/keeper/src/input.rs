@@ -8,6 +8,9 @@ use crate::pty::Pty;
 /// How much may wait. A program that reads nothing must not make its keeper grow.
 pub(crate) const AT_MOST: usize = 1 << 20;
 
+/// How many names are remembered of what was typed. Whoever asks again does so for the last one.
+const NAMES: usize = 64;
+
 /// Something to type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item {
@@ -31,12 +34,27 @@ pub(crate) struct Input {
     taken: usize,
     waiting: usize,
     paused_until: Option<Instant>,
+    /// What was typed under a name, latest last.
+    names: VecDeque<String>,
 }
 
 impl Input {
     /// How many bytes wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Whether something was typed under this name, or waits to be.
+    pub(crate) fn has_typed(&self, name: &str) -> bool {
+        self.names.iter().any(|typed| typed == name)
+    }
+
+    /// Remembers that something is typed under this name.
+    pub(crate) fn remember(&mut self, name: String) {
+        if self.names.len() == NAMES {
+            self.names.pop_front();
+        }
+        self.names.push_back(name);
     }
 
     /// Queues an item behind the others.

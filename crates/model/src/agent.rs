@@ -12,6 +12,7 @@ mod gemini;
 pub mod hooks;
 mod opencode;
 pub mod probe;
+pub mod prompting;
 mod shell;
 pub mod traces;
 
@@ -80,6 +81,8 @@ pub struct Agent {
     pub traces: Traces,
     /// How it tells ccmux what it is about to do.
     pub hooks: Option<hooks::Hooks>,
+    /// How its screen shows whether it takes a prompt; none for a program of which that is not known.
+    pub prompting: Option<prompting::Prompting>,
 }
 
 /// Where the user's own configuration of an agent lies.

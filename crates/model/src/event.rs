@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::conflict::{Evidence, Outcome};
 use crate::conversation::ConversationId;
 use crate::ending::Ending;
-use crate::ids::{PaneId, SessionId};
+use crate::ids::{MessageId, PaneId, SessionId};
 use crate::limits::{LimitNews, Policy, Resource};
 use crate::name::Name;
 use crate::time::Timestamp;
@@ -206,6 +206,40 @@ pub enum Happening {
         /// How it is known who it was.
         evidence: Evidence,
     },
+    /// A message was taken on.
+    MessageQueued {
+        /// The message.
+        message: MessageId,
+        /// The session of the receiver.
+        session: SessionId,
+        /// The pane that it is for.
+        pane: PaneId,
+        /// The pane that it is from; none if it came from outside of panes.
+        from: Option<PaneId>,
+    },
+    /// A pane has a message.
+    MessageDelivered {
+        /// The message.
+        message: MessageId,
+        /// The pane that it is for.
+        pane: PaneId,
+    },
+    /// The turn that a message led to is over.
+    MessageAnswered {
+        /// The message.
+        message: MessageId,
+        /// The pane that it was for.
+        pane: PaneId,
+    },
+    /// A message will not be delivered, or nobody can tell whether it was.
+    MessageFailed {
+        /// The message.
+        message: MessageId,
+        /// The pane that it was for.
+        pane: PaneId,
+        /// Why.
+        why: String,
+    },
     /// Something on disk could not be read and was set aside.
     Quarantined {
         /// The damaged file, where it was.
@@ -249,6 +283,10 @@ impl Happening {
             | Self::LimitKept { pane, .. }
             | Self::PaneThawed { pane }
             | Self::PortsTaken { pane, .. }
+            | Self::MessageQueued { pane, .. }
+            | Self::MessageDelivered { pane, .. }
+            | Self::MessageAnswered { pane, .. }
+            | Self::MessageFailed { pane, .. }
             | Self::PaneClosed { pane } => Some(*pane),
             Self::Conflict { pane, .. } => *pane,
             Self::DaemonStarted { .. }

@@ -1,4 +1,4 @@
-//! Identifiers of sessions, panes and locks.
+//! Identifiers of sessions, panes, locks and messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -89,6 +89,11 @@ id! {
 id! {
     /// Names one lock for as long as it is held.
     LockId
+}
+
+id! {
+    /// Names one message to one pane for as long as its session exists.
+    MessageId
 }
 
 #[cfg(test)]

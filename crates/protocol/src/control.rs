@@ -24,6 +24,7 @@ use crate::http::{ServeRequest, Serving, TokenRequest, TokenView};
 use crate::limits::{LimitsView, PaneLimits};
 use crate::locks::{LockRequest, LockView, Locks};
 use crate::look::{Text, Typing, Until, View};
+use crate::message::{MessageRequest, Messages};
 use crate::run::{RunAnswer, RunRequest, UpAnswer, UpRequest};
 use crate::session::{MigrateRequest, Migration, TemplateRequest, TemplatesAnswer};
 use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
@@ -173,6 +174,8 @@ pub enum Request {
     Lock(LockRequest),
     /// An agent is about to do something, or has done it: [`Response::Hook`].
     Hook(HookRequest),
+    /// Something about messages between panes: [`Response::Messages`].
+    Message(MessageRequest),
     /// Change or show which projects are trusted: [`Response::Trust`].
     Trust(TrustRequest),
     /// Change or show what all panes may read: [`Response::Share`].
@@ -253,6 +256,8 @@ pub enum Response {
     Locks(Locks),
     /// Whether an agent may go ahead.
     Hook(HookAnswer),
+    /// Messages between panes.
+    Messages(Messages),
     /// What is trusted.
     Trust(TrustAnswer),
     /// What is shared.

@@ -14,6 +14,9 @@ pub struct HookRequest {
     /// The file concerned, absolute; none where it is about no file.
     #[serde(default)]
     pub path: Option<String>,
+    /// The prompt that was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// How long it waits for a file that another pane holds.
     #[serde(default)]
     pub wait_ms: u64,

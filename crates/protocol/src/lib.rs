@@ -17,6 +17,7 @@ pub mod http;
 pub mod limits;
 pub mod locks;
 pub mod look;
+pub mod message;
 pub mod pane;
 pub mod run;
 pub mod session;

@@ -113,6 +113,19 @@ pub enum Request {
     Screen,
     /// Type something: [`Response::Done`] when the terminal took all of it.
     Type(Typing),
+    /// Type something, unless it was typed under this name before: [`Response::Done`] when the
+    /// terminal took all of it. Whoever does not know whether it was heard asks again.
+    TypeOnce {
+        /// The name of it.
+        name: String,
+        /// What to type.
+        typing: Typing,
+    },
+    /// Whether something was typed under this name: [`Response::WasTyped`].
+    WasTyped {
+        /// The name of it.
+        name: String,
+    },
     /// Hang up, wait for the grace period, kill every process of the pane, record the ending and
     /// leave: [`Response::Done`] at once, the end of the connection when it is over.
     Stop {
@@ -145,6 +158,11 @@ pub enum Response {
     Screen(ScreenView),
     /// What the pane may take and takes.
     Limits(LimitsView),
+    /// Whether it was typed, or waits to be.
+    WasTyped {
+        /// It was.
+        typed: bool,
+    },
     /// It was done.
     Done,
 }

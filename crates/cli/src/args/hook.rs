@@ -13,7 +13,7 @@ use super::values::seconds;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HookArgs {
-    /// What happens: pre-edit, post-edit, turn-end or session-end
+    /// What happens: prompt, pre-edit, post-edit, turn-end or session-end
     pub(crate) event: HookEvent,
 
     /// The pane whose agent it is, by its whole id; the one we run in otherwise
@@ -35,7 +35,7 @@ pub(crate) struct HookArgs {
 
 const EXAMPLES: &str = "\
 Agents run this by themselves: panes of claude are started with hooks that take the lock of a file
-before an edit and give it back after the turn. What the agent says about the edit is read from
+before an edit and give it back after the turn, and that say which messages were taken. What the agent says about the edit is read from
 standard input. Exit code 2 refuses the edit, and standard error says why, in words for the agent;
 0 lets it go ahead.
 

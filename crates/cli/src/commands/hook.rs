@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(9);
 /// The most that an agent may say. After an edit it says the whole file, twice.
 const LONGEST: u64 = 16 << 20;
 
+/// As much of a prompt as is passed on: more than a message can have.
+const LONGEST_PROMPT: usize = 2 * model::message::LONGEST;
+
 /// What the one who asks reports to the one who waits.
 enum Report {
     /// Connected to the daemon with this process number.
@@ -52,6 +55,7 @@ pub(super) fn run(context: &Context, args: &HookArgs) -> Result<(), Failure> {
         pane,
         event: args.event,
         path: None,
+        prompt: None,
         wait_ms: u64::try_from(args.wait.as_millis()).unwrap_or(u64::MAX),
         together: args.together,
     };
@@ -112,11 +116,15 @@ fn exchange(
     mut request: HookRequest,
     asked: impl FnOnce(Option<u32>),
 ) -> Result<HookAnswer, String> {
-    if matches!(request.event, HookEvent::PreEdit | HookEvent::PostEdit) {
-        request.path = told()?.path;
-        if request.path.is_none() {
-            return Err("the agent does not say which file it edits".to_owned());
+    match request.event {
+        HookEvent::PreEdit | HookEvent::PostEdit => {
+            request.path = told()?.path;
+            if request.path.is_none() {
+                return Err("the agent does not say which file it edits".to_owned());
+            }
         }
+        HookEvent::Prompt => request.prompt = told()?.prompt.map(shortened),
+        HookEvent::TurnEnd | HookEvent::SessionEnd => {}
     }
     let stream = connect_in(run_dir, CONTROL_SOCKET)
         .map_err(|error| format!("the daemon of ccmux is away ({error})"))?;
@@ -128,6 +136,12 @@ fn exchange(
     let response = connection.ask(&Request::Hook(request)).map_err(refused)?;
     let Response::Hook(answer) = response else { return Err(unexpected(&response).message) };
     Ok(answer)
+}
+
+/// As much of a prompt as is needed to know a message again.
+fn shortened(mut prompt: String) -> String {
+    prompt.truncate(prompt.floor_char_boundary(LONGEST_PROMPT));
+    prompt
 }
 
 /// What the agent says on standard input.

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::failure::{Failure, unexpected, usage};
 
 /// The most text that is taken from standard input: as JSON it still fits into one frame.
-const MOST: u64 = 1 << 20;
+const MOST: usize = 1 << 20;
 
 /// What `send --json` prints.
 #[derive(Serialize)]
@@ -42,23 +42,29 @@ fn typing(args: &SendArgs, stdin: &mut impl io::Read) -> Result<Typing, Failure>
             .hint("give some text, a key with --key, or --enter; `-` reads standard input")
             .into());
     }
-    let text = match args.text.as_slice() {
-        [only] if only == "-" => read_text(stdin)?,
-        words => words.join(" "),
-    };
+    let text = text(&args.text, stdin, MOST)?;
     Ok(Typing { text, keys: args.key.clone(), enter: args.enter })
 }
 
-fn read_text(stdin: &mut impl io::Read) -> Result<String, Failure> {
+/// The text that the words of a command line stand for: `-` alone is standard input, of which no
+/// more than `most` bytes are taken.
+pub(super) fn text(
+    words: &[String],
+    stdin: &mut impl io::Read,
+    most: usize,
+) -> Result<String, Failure> {
+    if !matches!(words, [only] if only == "-") {
+        return Ok(words.join(" "));
+    }
     let mut text = String::new();
     stdin
-        .take(MOST + 1)
+        .take(most as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| Failure::io("read the text from standard input", &error))?;
-    if u64::try_from(text.len()).is_ok_and(|length| length <= MOST) {
+    if text.len() <= most {
         Ok(text)
     } else {
-        Err(usage(format!("more than {MOST} bytes on standard input"))
+        Err(usage(format!("more than {most} bytes on standard input"))
             .hint("give the pane a file to read instead")
             .into())
     }

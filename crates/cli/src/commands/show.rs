@@ -47,6 +47,7 @@ impl Shown {
             | Response::Token(_)
             | Response::Status(_)
             | Response::Hook(_)
+            | Response::Messages(_)
             | Response::Run(_)
             | Response::Up(_)
             | Response::Templates(_)

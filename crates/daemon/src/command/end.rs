@@ -168,6 +168,8 @@ impl Supervisor {
         self.forget(id);
         if removed == Removed::PaneAndSession {
             self.retire_session(pane.session).await;
+        } else {
+            self.fail_messages(pane.session, id).await;
         }
         Ok(())
     }

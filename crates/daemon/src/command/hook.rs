@@ -14,20 +14,17 @@ use model::{PaneId, Timestamp};
 use protocol::control::Response;
 use protocol::hooks::{HookAnswer, HookRequest};
 use protocol::locks::{Acquire, LockRequest, LockView, Refusal, Waits};
-use protocol::{ErrorBody, ErrorCode};
 use tracing::info;
 
 use super::Failure;
+use super::resolution::no_pane;
 use crate::conflicts::TURN;
 use crate::supervisor::Supervisor;
 
 impl Supervisor {
     /// Whether an agent may go ahead.
     pub(super) async fn hook(self: &Arc<Self>, request: HookRequest) -> Result<Response, Failure> {
-        if self.pane(request.pane).is_none() {
-            let message = format!("there is no pane {}", request.pane);
-            return Err(ErrorBody::new(ErrorCode::NotFound, message).into());
-        }
+        let Some(pane) = self.pane(request.pane) else { return Err(no_pane(request.pane).into()) };
         let refused = match (request.event, &request.path) {
             (HookEvent::PreEdit, Some(path)) => self.before_edit(&request, path).await?,
             (HookEvent::PostEdit, Some(path)) => {
@@ -35,9 +32,16 @@ impl Supervisor {
                 self.commons.edited(request.pane, path).await;
                 None
             }
+            (HookEvent::Prompt, _) => {
+                self.prompt_accepted(&pane, request.prompt.unwrap_or_default()).await;
+                None
+            }
             (HookEvent::PreEdit | HookEvent::PostEdit, None) => None,
-            (HookEvent::TurnEnd | HookEvent::SessionEnd, _) => {
+            (event @ (HookEvent::TurnEnd | HookEvent::SessionEnd), _) => {
                 self.turn_ended(request.pane).await?;
+                if event == HookEvent::TurnEnd {
+                    self.turn_is_over(&pane).await;
+                }
                 None
             }
         };

@@ -109,7 +109,7 @@ async fn ask_limits(pane: &Pane, limits: Limits, change: bool) -> Result<LimitsV
         Ok(KeeperResponse::Status(live)) => {
             Ok(live.limits.unwrap_or_else(|| LimitsView::at_rest(&limits)))
         }
-        Ok(KeeperResponse::Screen(_) | KeeperResponse::Done) => {
+        Ok(KeeperResponse::Screen(_) | KeeperResponse::WasTyped { .. } | KeeperResponse::Done) => {
             Err(ErrorBody::new(ErrorCode::Failed, "its keeper answered something else"))
         }
         Err(silent) => Err(no_answer(&silent)),

@@ -12,6 +12,7 @@ mod hook;
 pub(crate) mod limits;
 mod locks;
 mod look;
+mod message;
 pub(crate) mod page;
 mod project;
 mod purge;
@@ -96,6 +97,7 @@ pub(crate) fn changes_something(request: &Request) -> bool {
         Request::Template(request) => request.changes_something(),
         Request::Migrate(request) => !request.dry_run,
         Request::Lock(request) => request.changes_something(),
+        Request::Message(request) => request.changes_something(),
         Request::Up(request) => !request.dry_run,
         Request::List
         | Request::Show { .. }
@@ -151,6 +153,7 @@ impl Supervisor {
             }
             Request::Lock(request) => Box::pin(self.lock(request)).await,
             Request::Hook(request) => self.hook(request).await,
+            Request::Message(request) => Box::pin(self.message(request)).await,
             Request::Trust(request) => self.trust(request).await,
             Request::Share(request) => self.share(request).await,
             Request::Resize { target, size } => self.resize(&target, size).await,

@@ -151,6 +151,7 @@ impl Supervisor {
     /// start a pane in it any more.
     async fn shelve_session(&self, session: SessionId) -> Option<PathBuf> {
         self.forget_session(session);
+        self.messages.apply(move |books| books.forget(session)).await;
         let (dir, trash) = (self.root.session(session), self.root.trash());
         let moved =
             run_blocking(move || trash::retire(&dir, &trash, "session", session, Since::Ever));

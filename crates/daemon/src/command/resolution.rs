@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use host::store::{PaneRow, SessionRow, StoreError};
 use model::resolve::{Candidate, Target, Unresolved, resolve};
-use model::{Name, SessionId};
+use model::{Name, PaneId, SessionId};
 use protocol::{ErrorBody, ErrorCode};
 
 use crate::supervisor::Supervisor;
@@ -140,6 +140,12 @@ impl Rows {
     }
 }
 
+/// There is no pane with this id.
+pub(crate) fn no_pane(pane: PaneId) -> ErrorBody {
+    ErrorBody::new(ErrorCode::NotFound, format!("there is no pane {pane}"))
+        .hint("see what there is with `ccmux ls`")
+}
+
 fn explain(kind: &str, text: &str, unresolved: Unresolved) -> ErrorBody {
     match unresolved {
         Unresolved::NotFound => {
@@ -171,7 +177,7 @@ pub(crate) fn ambiguous(kind: &str, text: &str, candidates: &[Candidate]) -> Err
 
 #[cfg(test)]
 mod tests {
-    use model::{PaneId, SessionMode, SessionRecord, Timestamp};
+    use model::{SessionMode, SessionRecord, Timestamp};
 
     use super::*;
 

@@ -82,7 +82,7 @@ fn too_late(row: &PaneRow, what: &What, patience: Duration) -> ErrorBody {
     ErrorBody::new(ErrorCode::TimedOut, message)
 }
 
-fn stopping() -> ErrorBody {
+pub(super) fn stopping() -> ErrorBody {
     ErrorBody::new(ErrorCode::Unreachable, "the daemon is being stopped")
         .hint("ask again: the next command starts another one")
 }

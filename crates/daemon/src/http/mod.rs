@@ -18,6 +18,7 @@ mod events;
 mod extract;
 mod guard;
 mod locks;
+mod messages;
 mod metrics;
 mod openapi;
 mod page;

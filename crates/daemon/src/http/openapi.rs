@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use super::extract::{Json, tagged};
 use super::problem::PROBLEM_JSON;
-use super::{Api, attach, doctor, events, locks, metrics, page, panes, runs, sessions};
+use super::{Api, attach, doctor, events, locks, messages, metrics, page, panes, runs, sessions};
 
 /// The API of ccmux
 #[derive(utoipa::OpenApi)]
@@ -39,6 +39,7 @@ pub(super) fn router() -> (Router<Api>, String) {
         .merge(sessions::routes())
         .merge(panes::routes())
         .merge(locks::routes())
+        .merge(messages::routes())
         .merge(doctor::routes())
         .merge(attach::routes())
         .merge(events::routes())

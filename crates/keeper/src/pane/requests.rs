@@ -6,6 +6,7 @@ use model::Size;
 use protocol::control::LiveView;
 use protocol::error::{ErrorBody, ErrorCode};
 use protocol::frame::{Frame, Kind};
+use protocol::look::Typing;
 use protocol::pane::{
     Attach, Attached, DetachReason, Detached, Reply, Request, Response, ScreenView, View,
 };
@@ -70,22 +71,16 @@ impl Pane {
         let reply = match request {
             Request::Status => Reply::Ok(Response::Status(self.status())),
             Request::Screen => Reply::Ok(Response::Screen(self.screen())),
-            Request::Type(typing) => {
-                if self.input.waiting() + typing.text.len() > AT_MOST {
-                    Reply::Error(ErrorBody::new(
-                        ErrorCode::Conflict,
-                        format!(
-                            "{} bytes already wait for the program to read them",
-                            self.input.waiting()
-                        ),
-                    ))
-                } else {
-                    let modes = self.terminal.modes();
-                    typing::items(&typing, &modes).into_iter().for_each(|item| self.queue(item));
-                    let id = self.clients[at].id;
-                    self.queue(Item::Confirm(id));
-                    return;
-                }
+            Request::Type(typing) => match self.type_in(at, &typing) {
+                Ok(()) => return,
+                Err(body) => Reply::Error(body),
+            },
+            Request::TypeOnce { name, typing } => match self.type_once(at, name, &typing) {
+                Ok(()) => return,
+                Err(body) => Reply::Error(body),
+            },
+            Request::WasTyped { name } => {
+                Reply::Ok(Response::WasTyped { typed: self.input.has_typed(&name) })
             }
             Request::Stop { grace_ms } => {
                 self.stop(Duration::from_millis(grace_ms), now);
@@ -95,6 +90,35 @@ impl Pane {
             Request::Thaw => self.thaw(now),
         };
         self.clients[at].send(&Frame::json(Kind::Reply, &reply));
+    }
+
+    /// Types something; the client is told when the terminal has it.
+    fn type_in(&mut self, at: usize, typing: &Typing) -> Result<(), ErrorBody> {
+        let waiting = self.input.waiting();
+        if waiting + typing.text.len() > AT_MOST {
+            let message = format!("{waiting} bytes already wait for the program to read them");
+            return Err(ErrorBody::new(ErrorCode::Conflict, message));
+        }
+        let modes = self.terminal.modes();
+        typing::items(typing, &modes).into_iter().for_each(|item| self.queue(item));
+        self.confirm(at);
+        Ok(())
+    }
+
+    /// The same, unless it was done before. Who asks again is told when that is through.
+    fn type_once(&mut self, at: usize, name: String, typing: &Typing) -> Result<(), ErrorBody> {
+        if self.input.has_typed(&name) {
+            self.confirm(at);
+            return Ok(());
+        }
+        self.type_in(at, typing)?;
+        self.input.remember(name);
+        Ok(())
+    }
+
+    fn confirm(&mut self, at: usize) {
+        let id = self.clients[at].id;
+        self.queue(Item::Confirm(id));
     }
 
     fn status(&mut self) -> LiveView {

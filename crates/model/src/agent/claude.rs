@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
 use super::probe::{Probe, Verdict};
+use super::prompting::{self, Prompting};
 use super::traces::{StateFile, Traces, Witness};
 use super::{
     Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Store,
@@ -160,6 +161,20 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &["--print", "-p"],
 };
 
+/// Its box lies between two lines. In its dialogs the choice is marked as the box is.
+const PROMPTING: Prompting = Prompting {
+    composed: |lines| {
+        let is_line = |line: &str| prompting::is_drawn(line, '─');
+        let begins = |at: usize, line: &str| {
+            let words = line.strip_prefix('❯')?;
+            (at > 0 && is_line(lines[at - 1])).then(|| words.to_owned())
+        };
+        prompting::from_last(lines, begins, is_line)
+    },
+    hints: &["Try \""],
+    busy: "esc to interrupt",
+};
+
 pub(super) fn agent() -> Agent {
     let shared = [
         Share::Settings,
@@ -231,6 +246,7 @@ pub(super) fn agent() -> Agent {
             own_login: Some(CREDENTIALS),
         },
         hooks: Some(hooks::HOOKS),
+        prompting: Some(PROMPTING),
     }
 }
 

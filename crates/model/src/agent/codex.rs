@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::arguments::Grammar;
+use super::prompting::{self, Prompting};
 use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
@@ -74,6 +75,16 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &[],
 };
 
+/// Its box is the last thing that begins with its mark; in its dialogs that is the choice.
+const PROMPTING: Prompting = Prompting {
+    composed: |lines| {
+        let begins = |_, line: &str| line.strip_prefix('›').map(str::to_owned);
+        prompting::from_last(lines, begins, str::is_empty)
+    },
+    hints: &["Ask Codex to do anything"],
+    busy: "esc to interrupt",
+};
+
 pub(super) fn agent() -> Agent {
     let link = |name: &str, share| Link {
         at: name.to_owned(),
@@ -123,6 +134,7 @@ pub(super) fn agent() -> Agent {
         },
         traces: Traces { own_login: Some("auth.json"), ..Traces::default() },
         hooks: None,
+        prompting: Some(PROMPTING),
     }
 }
 

@@ -44,6 +44,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
         },
         traces: Traces::default(),
         hooks: None,
+        prompting: None,
     }
 }
 

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
+use super::prompting::{self, Prompting};
 use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
@@ -71,6 +72,19 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &["--prompt", "-p"],
 };
 
+/// Its box lies between two bars.
+const PROMPTING: Prompting = Prompting {
+    composed: |lines| {
+        let begins = |at: usize, line: &str| {
+            let words = line.strip_prefix('>')?;
+            (at > 0 && prompting::is_drawn(lines[at - 1], '▄')).then(|| words.to_owned())
+        };
+        prompting::from_last(lines, begins, |line| prompting::is_drawn(line, '▀'))
+    },
+    hints: &["Type your message"],
+    busy: "esc to cancel",
+};
+
 pub(super) fn agent() -> Agent {
     let link = |name: &str, share| Link {
         at: format!(".gemini/{name}"),
@@ -132,6 +146,7 @@ pub(super) fn agent() -> Agent {
         },
         traces: Traces { own_login: Some(".gemini/oauth_creds.json"), ..Traces::default() },
         hooks: None,
+        prompting: Some(PROMPTING),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Hooks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEvent {
+    /// It has accepted a prompt, and a turn begins.
+    Prompt,
     /// The agent is about to edit a file, and waits for the answer.
     PreEdit,
     /// It has edited the file, or failed to.
@@ -78,16 +80,20 @@ pub struct HookFile {
 pub struct Told {
     /// The file concerned, absolute if the agent said from where it counts.
     pub path: Option<String>,
+    /// The prompt that was accepted.
+    pub prompt: Option<String>,
 }
 
 impl HookEvent {
     /// All of them, in the order in which they happen.
-    pub const ALL: [Self; 4] = [Self::PreEdit, Self::PostEdit, Self::TurnEnd, Self::SessionEnd];
+    pub const ALL: [Self; 5] =
+        [Self::Prompt, Self::PreEdit, Self::PostEdit, Self::TurnEnd, Self::SessionEnd];
 
     /// The word for it on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Prompt => "prompt",
             Self::PreEdit => "pre-edit",
             Self::PostEdit => "post-edit",
             Self::TurnEnd => "turn-end",

@@ -5,6 +5,7 @@
 //! linked.
 
 use super::arguments::Grammar;
+use super::prompting::Prompting;
 use super::traces::{Outside, Traces};
 use super::{Agent, Conversations, Copied, Database, Link, Logins, Origin, UserDir, words};
 use crate::config::Share;
@@ -65,6 +66,20 @@ const GRAMMAR: Grammar = Grammar {
     // A word that stands alone is the project to work in.
     takes_prompt: false,
     one_shot: &[],
+};
+
+/// Its box is a block with a bar at its side, whose last line names the model.
+const PROMPTING: Prompting = Prompting {
+    composed: |lines| {
+        let bottom = lines.iter().rposition(|line| line.trim().starts_with("╹▀▀"))?;
+        let above = lines[..bottom].iter().rev();
+        let mut inside: Vec<&str> =
+            above.map_while(|line| line.trim().strip_prefix('┃')).skip(1).map(str::trim).collect();
+        inside.reverse();
+        Some(inside.join("\n"))
+    },
+    hints: &["Ask anything"],
+    busy: "esc interrupt",
 };
 
 pub(super) fn agent() -> Agent {
@@ -145,6 +160,7 @@ pub(super) fn agent() -> Agent {
         },
         traces: traces(),
         hooks: None,
+        prompting: Some(PROMPTING),
     }
 }
 

@@ -26,5 +26,6 @@ pub(super) fn agent() -> Agent {
         conversations: Conversations::default(),
         traces: Traces::default(),
         hooks: None,
+        prompting: None,
     }
 }

@@ -15,7 +15,8 @@ pub(super) const HOOKS: Hooks =
 const EDITING: &str = "Edit|Write|MultiEdit|NotebookEdit";
 
 /// When what is told.
-const EVENTS: [(&str, Option<&str>, HookEvent); 6] = [
+const EVENTS: [(&str, Option<&str>, HookEvent); 7] = [
+    ("UserPromptSubmit", None, HookEvent::Prompt),
     ("PreToolUse", Some(EDITING), HookEvent::PreEdit),
     ("PostToolUse", Some(EDITING), HookEvent::PostEdit),
     ("PostToolUseFailure", Some(EDITING), HookEvent::PostEdit),
@@ -46,7 +47,7 @@ fn settings(caller: &Caller<'_>, mut theirs: Map<String, Value>) -> Option<Value
     Some(theirs.into())
 }
 
-/// The file that a tool is about.
+/// The file that a tool is about, or the prompt.
 pub(in crate::agent) fn told(bytes: &[u8]) -> Option<Told> {
     let said: Value = serde_json::from_slice(bytes).ok()?;
     let input = said.get("tool_input");
@@ -56,5 +57,6 @@ pub(in crate::agent) fn told(bytes: &[u8]) -> Option<Told> {
         Some(cwd) if !path.starts_with('/') => format!("{}/{path}", cwd.trim_end_matches('/')),
         _ => path.to_owned(),
     };
-    Some(Told { path: path.map(absolute) })
+    let prompt = said.get("prompt").and_then(Value::as_str).map(str::to_owned);
+    Some(Told { path: path.map(absolute), prompt })
 }
