@@ -531,7 +531,7 @@ mod tests {
             (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
             (&["restore"], ErrorKind::MissingRequiredArgument),
             (&["new", "--workspace", "branch"], ErrorKind::ValueValidation),
-            (&["new", "--template", "t"], ErrorKind::UnknownArgument),
+            (&["new", "--templates", "t"], ErrorKind::UnknownArgument),
             (&["new", "--size", "80"], ErrorKind::ValueValidation),
             (&["new", "--mode", "shared"], ErrorKind::ValueValidation),
             (&["new", "-n", "../x"], ErrorKind::ValueValidation),
