@@ -63,7 +63,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a command in a new pane
-    New(NewArgs),
+    New(Box<NewArgs>),
     /// List sessions and panes
     #[command(after_help = examples::LS)]
     Ls,

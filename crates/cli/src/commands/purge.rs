@@ -76,7 +76,7 @@ fn find(context: &Context, words: &[String]) -> Result<Vec<SessionAnswer>, Error
         match Shown::from_response(shown)? {
             // Two words may name the same session.
             Shown::Session(answer) if found.iter().any(|f| f.session == answer.session) => {}
-            Shown::Session(answer) => found.push(answer),
+            Shown::Session(answer) => found.push(*answer),
             Shown::Pane(answer) => {
                 let message = format!("{word:?} is a pane, and only whole sessions are purged");
                 return Err(ErrorBody::new(ErrorCode::Conflict, message).hint(format!(

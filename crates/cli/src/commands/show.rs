@@ -18,7 +18,7 @@ pub(super) enum Shown {
     /// A pane.
     Pane(Box<PaneAnswer>),
     /// A session.
-    Session(SessionAnswer),
+    Session(Box<SessionAnswer>),
 }
 
 impl Shown {
@@ -30,7 +30,7 @@ impl Shown {
     pub(super) fn from_response(response: Response) -> Result<Self, ErrorBody> {
         match response {
             Response::Pane(answer) => Ok(Self::Pane(answer)),
-            Response::Session(answer) => Ok(Self::Session(answer)),
+            Response::Session(answer) => Ok(Self::Session(Box::new(answer))),
             other @ (Response::Sessions(_)
             | Response::Located { .. }
             | Response::Text(_)

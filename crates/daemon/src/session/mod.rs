@@ -245,14 +245,15 @@ pub(crate) fn masked(request: &mut Value) {
         Value::Object(fields) => {
             fields.remove("client_env");
             for (name, field) in fields.iter_mut() {
-                match field {
-                    Value::Object(variables) if name == "env" || name == "session_env" => {
-                        for (name, value) in variables.iter_mut() {
-                            let shown = value.as_str().map(|text| environment::shown(name, text));
-                            *value = shown.map_or(Value::Null, Into::into);
-                        }
+                let variables =
+                    field.as_object_mut().filter(|_| name == "env" || name == "session_env");
+                if let Some(variables) = variables {
+                    for (name, value) in variables.iter_mut() {
+                        let shown = value.as_str().map(|text| environment::shown(name, text));
+                        *value = shown.map_or(Value::Null, Into::into);
                     }
-                    other => masked(other),
+                } else {
+                    masked(field);
                 }
             }
         }
