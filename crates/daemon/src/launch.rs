@@ -26,6 +26,7 @@ use protocol::client::CONTROL_SOCKET;
 use protocol::control::PaneAnswer;
 use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use crate::command::resolution::ambiguous;
@@ -158,9 +159,7 @@ impl Supervisor {
         .await;
         let (starting, mut warnings) = starting?;
         warnings.extend(without_git);
-        let root = self.root.clone();
-        let synced = run_blocking(move || files.sync(&root));
-        let (keeper, synced) = tokio::join!(starting.ready(), synced);
+        let (keeper, synced) = tokio::join!(starting.ready(), files.sync(&self.root));
         let keeper = keeper.map_err(|why| not_started(&why))?;
         // Before anybody is told of the pane: its first prompt is a promise, too.
         let ready = match (synced, &prompt) {
@@ -433,21 +432,33 @@ impl Files {
     }
 
     /// Makes everything survive the death of the machine, contents before names.
-    fn sync(&self, root: &StateRoot) -> Result<(), FileError> {
-        let sync = |path: &Path| {
-            std::fs::File::open(path)
-                .and_then(|file| file.sync_all())
-                .map_err(FileError::when("sync", path))
-        };
-        sync(&self.pane_dir.join(LAUNCH_RECORD))?;
-        sync(&self.pane_dir)?;
-        sync(&self.session_dir.join("panes"))?;
+    async fn sync(&self, root: &StateRoot) -> Result<(), FileError> {
+        let mut contents = vec![self.pane_dir.join(LAUNCH_RECORD)];
+        contents.extend(host::workspace::records(&self.pane_dir));
+        let mut names = vec![self.pane_dir.clone(), self.session_dir.join("panes")];
         if self.session_is_new {
-            sync(&self.session_dir.join(SESSION_RECORD))?;
-            session::sync(root, &self.session)?;
+            contents.extend([SESSION_RECORD, session::ORIGIN].map(|it| self.session_dir.join(it)));
+            names.extend([self.session_dir.clone(), root.sessions()]);
         }
-        Ok(())
+        sync_together(contents, file::sync).await?;
+        if self.session_is_new && self.session.template.is_some() {
+            let (root, session) = (root.clone(), self.session.clone());
+            run_blocking(move || session::sync(&root, &session)).await?;
+        }
+        sync_together(names, file::sync_dir).await
     }
+}
+
+/// Who waits for the disk together waits once: the system writes all of it in one go.
+async fn sync_together(
+    paths: Vec<PathBuf>,
+    sync: fn(&Path) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    let mut syncing = JoinSet::new();
+    for path in paths {
+        syncing.spawn_blocking(move || sync(&path));
+    }
+    syncing.join_all().await.into_iter().collect()
 }
 
 // By value, as `map_err` hands it over.

@@ -21,8 +21,21 @@ pub fn written(pid: u32) -> Option<u64> {
 /// if it would take more than `questions` to ask: nobody may wait that long.
 #[must_use]
 pub fn written_below(root: u32, questions: usize) -> Option<u64> {
+    let own = written(root)?;
+    let family = descendants_within(root, questions, |_| false)?;
+    // One that has ended meanwhile is counted with who took leave of it.
+    Some(family.into_iter().map(|pid| written(pid).unwrap_or(0)).fold(own, u64::saturating_add))
+}
+
+/// Everything that descends from a process, without itself, those who are `spared` and what descends
+/// from them. None if the system does not say, or if it would take more than `questions` to ask.
+pub fn descendants_within(
+    root: u32,
+    questions: usize,
+    spared: impl Fn(u32) -> bool,
+) -> Option<Vec<u32>> {
     let mut left = questions;
-    let mut total = written(root)?;
+    let mut found = Vec::new();
     let mut next = vec![root];
     while let Some(pid) = next.pop() {
         // A process that has ended meanwhile has no children any more.
@@ -35,12 +48,14 @@ pub fn written_below(root: u32, questions: usize) -> Option<u64> {
             };
             for child in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
                 left = left.checked_sub(1)?;
-                total = total.saturating_add(written(child).unwrap_or(0));
-                next.push(child);
+                if !spared(child) {
+                    found.push(child);
+                    next.push(child);
+                }
             }
         }
     }
-    Some(total)
+    Some(found)
 }
 
 /// The bytes of memory that a process shares with nobody.

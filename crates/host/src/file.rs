@@ -80,6 +80,18 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// Makes the bytes of a file survive the death of the machine; fine if there is none.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub fn sync(path: &Path) -> Result<(), FileError> {
+    match sync_dir(path) {
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced,
+    }
+}
+
 /// Makes the entries of a directory survive the death of the machine.
 ///
 /// # Errors

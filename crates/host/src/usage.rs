@@ -14,12 +14,20 @@ const BLOCK: u64 = 512;
 /// vanishes while it is looked at, or cannot be looked at, takes nothing. Blocks.
 #[must_use]
 pub fn bytes(path: &Path) -> u64 {
-    let Ok(top) = fs::symlink_metadata(path) else { return 0 };
+    let mut all = usize::MAX;
+    bytes_within(path, &mut all).unwrap_or(u64::MAX)
+}
+
+/// The same, unless there is more to look at than `entries` files and directories, of which those
+/// that were looked at are taken off. Blocks.
+pub fn bytes_within(path: &Path, entries: &mut usize) -> Option<u64> {
+    let Ok(top) = fs::symlink_metadata(path) else { return Some(0) };
     let mut total = taken(&top);
     let mut counted = HashSet::new();
     let mut dirs = if top.is_dir() { vec![path.to_owned()] } else { Vec::new() };
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            *entries = entries.checked_sub(1)?;
             // Of the entry itself, be it a link or not.
             let Ok(found) = entry.metadata() else { continue };
             let has_other_names = !found.is_dir() && found.nlink() > 1;
@@ -33,7 +41,7 @@ pub fn bytes(path: &Path) -> u64 {
             }
         }
     }
-    total
+    Some(total)
 }
 
 fn taken(found: &Metadata) -> u64 {
@@ -71,6 +79,9 @@ mod tests {
         assert!(bytes(&tree.join("same")) >= 100_000);
         assert!(bytes(&tree.join("link")) < 100_000, "the link itself, not what it leads to");
         assert_eq!(bytes(&dir.path().join("missing")), 0);
+        let mut entries = 6;
+        assert_eq!(bytes_within(&tree, &mut entries), Some(bytes(&tree)));
+        assert_eq!((entries, bytes_within(&tree, &mut entries)), (0, None));
     }
 
     #[test]

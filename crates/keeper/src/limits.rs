@@ -174,7 +174,7 @@ impl Warden {
         }
     }
 
-    /// Looks at what the pane takes, in a thread of its own, if it is time.
+    /// Looks at what the pane takes, if it is time; in a thread of its own if that may take long.
     pub(crate) fn look(&mut self, now: Instant) {
         if self.deadline().is_none_or(|at| now < at) {
             return;
@@ -191,12 +191,14 @@ impl Warden {
             round: self.round,
         };
         self.looked = now;
-        let Ok(bell) = self.bell.1.try_clone() else { return };
+        if let Some(found) = look.at_once() {
+            self.due = None;
+            return ring(&self.looks.0, found, &self.bell.1);
+        }
         let found = self.looks.0.clone();
-        let started = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-            // The keeper is leaving if nobody listens.
-            let _unheard = found.send(look.run());
-            let _unheard = (&bell).write_all(b"!");
+        let started = self.bell.1.try_clone().and_then(|bell| {
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            thread.spawn(move || ring(&found, look.run(), &bell)).map(drop)
         });
         // Without a thread to give, the system is in trouble already.
         self.due = started.is_err().then(|| now + SOON * 10);
@@ -410,6 +412,13 @@ impl Warden {
             let _missing = fs::remove_file(GROUPS);
         }
     }
+}
+
+/// Says what a look has found.
+fn ring(looks: &Sender<Found>, found: Found, mut bell: &UnixStream) {
+    // The keeper is leaving if nobody listens.
+    let _unheard = looks.send(found);
+    let _unheard = bell.write_all(b"!");
 }
 
 /// The groups that the limits need, as far as they can be had. Where they will be is on record

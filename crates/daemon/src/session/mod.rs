@@ -33,7 +33,7 @@ use crate::supervisor::{Supervisor, point, run_blocking};
 pub(crate) use condition::Conditions;
 
 /// What a session was made from, in its directory.
-const ORIGIN: &str = "config.json";
+pub(crate) const ORIGIN: &str = "config.json";
 
 /// What else is entered together with a session: all of it or nothing.
 pub(crate) type Entering =
@@ -220,13 +220,7 @@ pub(crate) fn sync(root: &StateRoot, session: &SessionRecord) -> Result<(), File
     if session.template.is_some() {
         template::sync(&dir)?;
     }
-    let origin = dir.join(ORIGIN);
-    match std::fs::File::open(&origin).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(FileError::when("sync", &origin)(error));
-        }
-        _ => {}
-    }
+    file::sync(&dir.join(ORIGIN))?;
     file::sync_dir(&dir)?;
     file::sync_dir(&root.sessions())
 }

@@ -26,7 +26,7 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
     let filling = Turn::of_file(&pane_dir.join(LOCK))?;
     match made.workspace.kind {
         WorkspaceKind::Shared => return Ok(made.workspace),
-        WorkspaceKind::Auto | WorkspaceKind::Empty => made.write(pane_dir)?,
+        WorkspaceKind::Auto | WorkspaceKind::Empty => made.write(pane_dir, Survive::Kill)?,
         WorkspaceKind::Copy => copied(&made, pane_dir)?,
         WorkspaceKind::Worktree | WorkspaceKind::Clone => {
             let Some(repository) = made.workspace.repository.clone() else {
@@ -36,7 +36,8 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
             hooks::point("workspace.locked");
             let taken = made.git().branches(Path::new(&repository))?;
             made.workspace.branch = Some(workspace::branch(names.0, names.1, &taken));
-            made.write(pane_dir)?;
+            // Before the repository is touched: what is in there would otherwise stay for ever.
+            made.write(pane_dir, Survive::PowerLoss)?;
             hooks::point("workspace.planned");
             if made.workspace.kind == WorkspaceKind::Worktree {
                 listed(&made, Path::new(&repository), &turn)?;
@@ -55,7 +56,7 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
 }
 
 fn copied(made: &Made, pane_dir: &Path) -> Result<(), WorkspaceError> {
-    made.write(pane_dir)?;
+    made.write(pane_dir, Survive::Kill)?;
     let (from, to) = (Path::new(&made.workspace.source), made.path());
     // The root itself stays for its owner alone, like everything that is a pane's.
     let manifest = copy::tree(from, to)?;

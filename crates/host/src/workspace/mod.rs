@@ -126,11 +126,11 @@ impl Made {
     /// [`FileError`].
     pub fn discard(mut self, pane_dir: &Path) -> Result<(), FileError> {
         self.discarded = true;
-        self.write(pane_dir)
+        self.write(pane_dir, Survive::PowerLoss)
     }
 
-    fn write(&self, pane_dir: &Path) -> Result<(), FileError> {
-        record::write(&pane_dir.join(RECORD), self, Survive::PowerLoss)
+    fn write(&self, pane_dir: &Path, survive: Survive) -> Result<(), FileError> {
+        record::write(&pane_dir.join(RECORD), self, survive)
     }
 
     fn git(&self) -> Git {
@@ -212,6 +212,13 @@ impl Made {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The records of the tree of a pane, there or not. Who promises that there is such a pane makes them survive the
+/// death of the machine first: [`make`] does so only where something outside of the pane follows.
+#[must_use]
+pub fn records(pane_dir: &Path) -> [PathBuf; 2] {
+    [RECORD, MANIFEST].map(|name| pane_dir.join(name))
 }
 
 /// Where git keeps what belongs to this work tree alone.

@@ -74,6 +74,15 @@ fn bench(args: &Args) -> Result<bool> {
         }
     }
     print!("{}", report.table());
+    if cfg!(debug_assertions) {
+        println!(
+            "\nThis was a debug build: it works, and the figures say nothing. See `make bench`."
+        );
+    } else if args.quick {
+        println!(
+            "\nThis was the quick form: few panes share the daemon, and few samples say little."
+        );
+    }
     home.kill_everything();
     Ok(report.is_complete())
 }
