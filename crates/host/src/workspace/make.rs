@@ -23,7 +23,6 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
         home: wanted.home.map(str::to_owned),
         discarded: false,
     };
-    let filling = Turn::of_file(&pane_dir.join(LOCK))?;
     match made.workspace.kind {
         WorkspaceKind::Shared => return Ok(made.workspace),
         WorkspaceKind::Auto | WorkspaceKind::Empty => made.write(pane_dir, Survive::Kill)?,
@@ -32,6 +31,8 @@ pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
             let Some(repository) = made.workspace.repository.clone() else {
                 return Ok(made.workspace);
             };
+            // A git that outlives us goes on filling the tree. Nobody else who fills one does.
+            let filling = Turn::of_file(&pane_dir.join(LOCK))?;
             let turn = Turn::take(locks, Path::new(&repository))?;
             hooks::point("workspace.locked");
             let taken = made.git().branches(Path::new(&repository))?;
