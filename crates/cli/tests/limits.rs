@@ -26,9 +26,14 @@ const WRITER: &str = r#"echo ready; n=0; while read -r many; do
 done"#;
 
 fn start(home: &Home, name: &str, limits: &str, command: &[&str]) -> Pane {
+    Pane::from_json(&begin(home, name, limits, command))
+}
+
+/// The same for a pane that may have ended before anybody looks at it.
+fn begin(home: &Home, name: &str, limits: &str, command: &[&str]) -> Value {
     let options = ["new", "-d", "--json", "-n", name, "--limit", limits, "--"];
     let words: Vec<&str> = options.into_iter().chain(command.iter().copied()).collect();
-    Pane::from_json(&home.ccmux(&words).json()["pane"])
+    home.ccmux(&words).json()["pane"].take()
 }
 
 fn wait_for(home: &Home, pane: &str, text: &str) {
@@ -323,13 +328,14 @@ fn heavy_a_runaway_leaves_its_neighbours_whole() {
     let calm = Neighbours::new(&home);
     let limits = "memory=128M,processes=40,disk=8M,policy=stop";
 
+    // A shell gives up when it may not fork any more.
     let forks = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); sh -c 'sleep 300' & done; wait";
-    start(&home, "forks", limits, &["sh", "-c", forks]);
+    begin(&home, "forks", limits, &["sh", "-c", forks]);
     calm.go_on();
     home.ccmux(&["close", "forks", "--grace", "0.2"]).ok();
 
     let memory = "dd if=/dev/zero of=/dev/null bs=8G count=1; echo over-$?; sleep 300";
-    start(&home, "memory", limits, &["sh", "-c", memory]);
+    begin(&home, "memory", limits, &["sh", "-c", memory]);
     calm.go_on();
     wait_until("it is refused or stopped", PATIENCE, || {
         home.show("memory")["state"] == "exited"
@@ -340,11 +346,11 @@ fn heavy_a_runaway_leaves_its_neighbours_whole() {
     // At most 64 megabytes, should nobody stop it.
     let disk = "i=0; while [ $i -lt 64 ]; do i=$((i+1)); \
                 head -c 1048576 /dev/zero > \"$TMPDIR/$i\"; sleep 0.05; done; sleep 300";
-    start(&home, "disk", limits, &["sh", "-c", disk]);
+    begin(&home, "disk", limits, &["sh", "-c", disk]);
     calm.go_on();
     wait_state(&home, "disk", "exited");
 
-    start(&home, "output", limits, &["sh", "-c", "yes runaway | head -c 200000000; sleep 300"]);
+    begin(&home, "output", limits, &["sh", "-c", "yes runaway | head -c 200000000; sleep 300"]);
     calm.go_on();
     home.ccmux(&["close", "output", "--grace", "0.2"]).ok();
     calm.all_lines_are_there();
