@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use model::http::Scope;
 use model::isolation::Method;
-use model::key::Key;
 use model::lock::{LockMode, LockScope};
 use model::session::SessionStatus;
 use model::team::Team;
@@ -327,8 +326,7 @@ pub struct InputBody {
     /// Text, delivered as a paste where the program takes pastes.
     pub text: String,
     /// Keys after the text, such as `esc`, `ctrl-c`, `up` or `f5`.
-    #[schema(value_type = Vec<String>)]
-    pub keys: Vec<Key>,
+    pub keys: Vec<String>,
     /// Press Enter at the end.
     pub enter: bool,
     /// How long the pane may take to read it, in milliseconds; 10000 if not said.

@@ -35,7 +35,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
         let key = given.to_str().unwrap_or_default().parse();
         key.map(|key| Self(Some(key))).map_err(|error: model::idempotency::InvalidKey| {
-            Refused::new(StatusCode::BAD_REQUEST, "bad_request", error.to_string())
+            Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", error.to_string())
         })
     }
 }
@@ -61,7 +61,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for Optional<
         let bytes = read(request).await?;
         match (bytes.is_empty(), is_json) {
             (true, _) => Ok(Self(T::default())),
-            (false, true) => parse(&bytes).map(Self),
+            (false, true) => parse(&bytes).map(|body: Option<T>| Self(body.unwrap_or_default())),
             (false, false) => Err(not_json()),
         }
     }

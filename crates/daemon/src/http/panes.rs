@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response as Answer};
+use model::key::UnknownKey;
 use model::launch::LaunchRequest;
 use model::{Size, WorkspaceKind};
 use protocol::control::{PaneAnswer, Request, Response};
@@ -11,7 +12,7 @@ use protocol::http::{
     AgentBody, InputBody, LogBody, LogQuery, PaneBody, RemoveQuery, ScreenBody, ScreenQuery,
     SizeBody, StopBody,
 };
-use protocol::look::{Text, Typing, View};
+use protocol::look::{LOG_PIECE, Text, Typing, View};
 use protocol::{ErrorBody, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -140,6 +141,8 @@ async fn input(
     let target = api.pane_id(&id).await?;
     let InputBody { text, keys, enter, timeout_ms } = body;
     let timeout_ms = timeout_ms.unwrap_or(READING_MS).min(60_000);
+    let keys = keys.iter().map(|key| key.parse()).collect::<Result<_, UnknownKey>>();
+    let keys = keys.map_err(|why| ErrorBody::new(ErrorCode::Usage, why.to_string()))?;
     let typing = Typing { text, keys, enter };
     api.perform(Request::Send { target, typing, timeout_ms }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -185,9 +188,9 @@ async fn log(
     headers: HeaderMap,
 ) -> Result<Answer, Refused> {
     let target = api.pane_id(&id).await?;
-    let limit = query.limit.unwrap_or(u32::MAX) as usize;
-    if limit == 0 {
-        return Err(bad_query("limit is at least 1"));
+    let limit = query.limit.map_or(LOG_PIECE, |limit| limit as usize);
+    if !(1..=LOG_PIECE).contains(&limit) {
+        return Err(bad_query("limit is between 1 and 1048576"));
     }
     let piece = api.text(target, View::Log { from: query.from }).await?;
     let Text { text, bytes, from, mut next, mut more } = piece;

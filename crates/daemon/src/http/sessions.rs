@@ -94,7 +94,8 @@ fn read_cursor(text: &str) -> Result<Place, Refused> {
     let parts = text
         .split_once('.')
         .and_then(|(created, id)| Some((Timestamp(created.parse().ok()?), id.parse().ok()?)));
-    parts.ok_or_else(|| bad_query("this cursor is none of ours"))
+    let none_of_ours = || ErrorBody::new(ErrorCode::Usage, "this cursor is none of ours");
+    Ok(parts.ok_or_else(none_of_ours)?)
 }
 
 pub(super) fn bad_query(detail: &str) -> Refused {
