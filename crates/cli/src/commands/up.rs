@@ -94,7 +94,7 @@ fn request(
         key: None,
         name: Some(name),
         mode,
-        default_mode: None,
+        default_mode: context.env.session_mode()?,
         template,
         env,
         panes,

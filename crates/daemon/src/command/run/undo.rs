@@ -71,6 +71,7 @@ impl Supervisor {
             }
             pane.publish(Life::Gone(pane.look().ending));
             self.forget(id);
+            self.fail_messages(row.session, id).await;
         }
     }
 }
