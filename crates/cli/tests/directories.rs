@@ -567,7 +567,9 @@ fn a_closed_pane_can_be_got_back_from_the_trash() {
 
         let shown = home.ccmux(&["show", target, "--json"]).json();
         assert_eq!(shown["pane"]["state"], "exited", "{shown}");
-        assert_eq!(shown["session"], made["session"]);
+        let mut session = made["session"].clone();
+        session["status"] = "stopped".into();
+        assert_eq!(shown["session"], session);
         assert!(home.ccmux(&["read", target, "--log"]).ok().contains("remember-2"));
         home.ccmux(&["restore", target]).ok();
         assert_eq!(home.show(target)["state"], "running");

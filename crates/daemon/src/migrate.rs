@@ -376,8 +376,9 @@ fn file_anew(pane: &Pane) -> io::Result<()> {
         let Some(name) = found.file_name().filter(|_| found.parent() != Some(&place)) else {
             continue;
         };
-        file::make_dir(&dir.join("projects")).map_err(io::Error::other)?;
-        file::make_dir(&place).map_err(io::Error::other)?;
+        for made in [place.parent().unwrap_or(dir), &place] {
+            file::make_dir(made).map_err(io::Error::other)?;
+        }
         // What it keeps beside it, first: the transcript says that all of it is there.
         let beside = found.with_extension("");
         if beside.is_dir() {

@@ -45,7 +45,7 @@ pub(crate) struct UpArgs {
     pub(crate) preset: Option<String>,
 
     /// Run this agent in every pane of a preset
-    #[arg(long, requires = "preset", default_value = "claude")]
+    #[arg(long, requires = "preset", default_value = model::agent::BUILT_IN[0])]
     pub(crate) agent: String,
 
     /// Print the preset's file instead of starting it
