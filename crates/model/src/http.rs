@@ -1,12 +1,8 @@
 //! Who may call the HTTP API: pure decisions about scopes, addresses, origins and rates.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-use crate::config::UnknownWord;
 
 /// Where the API listens unless somebody says otherwise.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8765";
@@ -42,20 +38,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Scope {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        named.ok_or_else(|| UnknownWord::new(text, Self::ALL.map(Self::as_str)))
-    }
-}
+words!(Scope);
 
 /// Under which names we are called, and from which pages.
 ///
