@@ -200,14 +200,14 @@ fn every_error_is_a_problem() {
         ("PATCH", "/v1/sessions", "", "", 405, "method_not_allowed"),
         ("GET", "/v1/sessions?limit=0", "", "", 400, "bad_request"),
         ("GET", "/v1/sessions?limit=many", "", "", 400, "bad_request"),
-        ("GET", "/v1/sessions?cursor=x", "", "", 400, "bad_request"),
+        ("GET", "/v1/sessions?cursor=x", "", "", 422, "usage"),
         ("GET", "/v1/sessions/nobody", "", "", 404, "not_found"),
         ("GET", "/v1/panes/%00%ff", "", "", 400, "bad_request"),
         ("DELETE", "/v1/locks/nobody", "", "", 404, "not_found"),
         ("POST", "/v1/runs", json, "{\"agents\":", 400, "bad_request"),
         ("POST", "/v1/runs", json, "{\"agent\":[]}", 422, "usage"),
         ("POST", "/v1/runs", "Content-Type: text/plain\r\n", "{}", 415, "not_json"),
-        ("POST", "/v1/panes/nobody/input", json, "{\"keys\":[\"no-key\"]}", 422, "usage"),
+        ("POST", "/v1/panes/nobody/input", json, "{\"keys\":[]}", 404, "not_found"),
     ];
     for (method, path, headers, body, expected, code) in cases {
         let request = format!(
