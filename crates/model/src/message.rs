@@ -15,11 +15,9 @@
 pub mod book;
 pub mod route;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
+use crate::agent::prompting::FOLDED;
 use crate::idempotency::IdempotencyKey;
 use crate::ids::{MessageId, PaneId, SessionId};
 use crate::name::Name;
@@ -27,6 +25,9 @@ use crate::time::Timestamp;
 
 /// The longest text of a message, in bytes.
 pub const LONGEST: usize = 64 << 10;
+
+/// How many characters of a text are enough to know it again.
+const KNOWN_BY: usize = 16;
 
 /// What is to be said to one pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,22 +153,7 @@ impl MessageState {
     }
 }
 
-impl fmt::Display for MessageState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for MessageState {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|state| state.as_str() == text);
-        named.ok_or_else(|| {
-            format!("{text:?} is none of {}", Self::ALL.map(Self::as_str).join(", "))
-        })
-    }
-}
+words!(MessageState);
 
 /// How the line is written that says who a message is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +194,18 @@ impl Message {
     #[must_use]
     pub fn is_prompt(&self, prompt: &str) -> bool {
         if self.raw { prompt.trim() == self.text.trim() } else { self.is_in(prompt) }
+    }
+
+    /// Whether the words in an agent's box are this message. A box wraps lines where it likes, and
+    /// may fold what is long.
+    #[must_use]
+    pub fn is_composed(&self, words: &str) -> bool {
+        let flat = |text: &str| text.split_whitespace().collect::<String>();
+        let beginning: String = flat(&self.text).chars().take(KNOWN_BY).collect();
+        let words = flat(words);
+        words.contains(&beginning)
+            || words.contains(&self.id.to_string())
+            || words.starts_with(FOLDED)
     }
 
     /// Whether what an agent has written down shows that it has this message. A text alone proves
@@ -270,6 +268,8 @@ mod tests {
         assert!(!plain.is_prompt(&plain.text));
         assert!(raw.is_prompt(" run the tests\nplease\n"));
         assert!(!raw.is_prompt("run the tests") && !raw.is_in(&raw.text));
+        assert!(raw.is_composed("run the\n te sts please") && !raw.is_composed("run away"));
+        assert!(raw.is_composed("[Pasted text #1 +20 lines]"));
     }
 
     #[test]

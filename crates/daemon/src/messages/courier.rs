@@ -42,12 +42,6 @@ const LOOK: Duration = Duration::from_millis(400);
 /// over before anybody looked is taken for one after this.
 const BEGINS: Duration = Duration::from_secs(10);
 
-/// How many characters of a text are enough to know it again.
-const KNOWN_BY: usize = 16;
-
-/// How claude and others show a longer paste in their box.
-const FOLDED: &str = "[Pasted";
-
 impl Supervisor {
     /// Sees to it that somebody brings a pane its messages.
     pub(crate) fn deliver_soon(self: &Arc<Self>, pane: PaneId) {
@@ -222,7 +216,7 @@ impl Supervisor {
             match looked.and_then(|looked| receiver.readiness(&looked)) {
                 Some(Readiness::Composing(words)) => {
                     empty = 0;
-                    if !entered && begun.elapsed() >= ENTER_AGAIN && is_ours(&words, message) {
+                    if !entered && begun.elapsed() >= ENTER_AGAIN && message.is_composed(&words) {
                         entered = true;
                         self.press_enter(receiver).await;
                     }
@@ -321,15 +315,4 @@ impl Supervisor {
         };
         self.became(&noted.message, state, why).await;
     }
-}
-
-/// Whether the words in a box are this message.
-fn is_ours(words: &str, message: &Message) -> bool {
-    let beginning: String = message.text.trim().chars().take(KNOWN_BY).collect();
-    // A box wraps lines where it likes.
-    let flat = |text: &str| text.split_whitespace().collect::<String>();
-    let words = flat(words);
-    words.contains(&flat(&beginning))
-        || words.contains(&message.id.to_string())
-        || words.starts_with(&flat(FOLDED))
 }

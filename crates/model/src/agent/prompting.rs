@@ -47,6 +47,9 @@ impl Prompting {
     }
 }
 
+/// What an agent shows in its box in place of a longer paste begins with this.
+pub const FOLDED: &str = "[Pasted";
+
 /// How many lines at the bottom of the screen belong to the agent itself.
 const BOTTOM: usize = 12;
 

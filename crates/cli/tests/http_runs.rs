@@ -1,0 +1,105 @@
+//! R29, R31, R33: many runs at once over HTTP: none lost, none mixed, none made twice, nothing left.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::http::Answer;
+use testkit::soak::how_often;
+use testkit::wait::wait_for;
+use testkit::{Home, Http};
+
+const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
+
+/// How long anything may take on a machine that is busy with a hundred others of its kind.
+const LONG: Duration = Duration::from_secs(240);
+
+/// Asks until it is not turned away because others ask as well.
+fn patiently(http: &Http, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    wait_for(&format!("{method} {path} is let in"), LONG, || {
+        let answer = http.ask(method, path, body);
+        (answer.status != 429).then_some(answer)
+    })
+}
+
+/// Does something for each of them, all at the same time; what came of it, in order.
+fn at_once<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let work = &work;
+        let started: Vec<_> = all.iter().map(|each| scope.spawn(move || work(each))).collect();
+        started.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
+    let home = Home::new(CCMUX);
+    let http = &home.serve();
+    let numbers: Vec<usize> = (0..how_often("CCMUX_SOAK_RUNS", 12)).collect();
+    let make = |n: &usize| {
+        let pane = |name: &str| json!({"name": name, "command": ["sh"]});
+        let run = json!({"name": format!("run{n}"), "agents": [pane("a"), pane("b"), pane("c")]});
+        let keyed = http.with_header("idempotency-key", &format!("key-{n}"));
+        patiently(&keyed, "POST", "/v1/runs", Some(&run))
+    };
+
+    // Each of them twice at once, by callers that do not know of each other, and once more.
+    let twice = [&numbers[..], &numbers[..]].concat();
+    let made = at_once(&twice, make);
+    let again = at_once(&numbers, make);
+
+    let (first, second) = made.split_at(numbers.len());
+    let mut sessions = BTreeSet::new();
+    let mut panes = BTreeSet::new();
+    for ((one, other), later) in first.iter().zip(second).zip(&again) {
+        let statuses = BTreeSet::from([one.status, other.status]);
+        assert_eq!(statuses, BTreeSet::from([200, 201]), "{} {}", one.text(), other.text());
+        assert_eq!(later.status, 200, "{}", later.text());
+        let id = one.json()["sessionId"].as_str().unwrap().to_owned();
+        for repeated in [other, later] {
+            assert_eq!(repeated.json()["sessionId"], id.as_str());
+        }
+        let answer = one.json();
+        let own = answer["panes"].as_array().unwrap();
+        let names: Vec<&str> = own.iter().map(|pane| pane["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["a", "b", "c"], "{answer}");
+        for pane in own {
+            let dir = pane["workspace"].as_str().unwrap();
+            assert!(dir.contains(&id), "{dir} is not of {id}");
+            assert!(panes.insert(pane["id"].as_str().unwrap().to_owned()), "mixed: {answer}");
+        }
+        assert!(sessions.insert(id), "made twice");
+    }
+    let listed = home.ccmux(&["ls", "--json"]).json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), numbers.len());
+
+    let sessions: Vec<String> = sessions.into_iter().collect();
+    let all_are = |answers: Vec<Answer>, state: &str| {
+        for answer in answers {
+            let answer = answer.expect(200);
+            let own = answer["panes"].as_array().unwrap();
+            assert!(own.len() == 3 && own.iter().all(|pane| pane["state"] == state), "{answer}");
+        }
+    };
+    let stop = json!({"graceMs": 30_000});
+    let call = |verb: &'static str, body: Value| {
+        at_once(&sessions, move |id| {
+            patiently(http, "POST", &format!("/v1/sessions/{id}/{verb}"), Some(&body))
+        })
+    };
+    all_are(call("stop", stop), "exited");
+    all_are(call("restore", json!({})), "running");
+    let purged = at_once(&sessions, |id| {
+        patiently(http, "DELETE", &format!("/v1/sessions/{id}?graceMs=30000"), None)
+    });
+    assert!(purged.iter().all(|answer| answer.status == 204), "{purged:?}");
+    assert_eq!(home.ccmux(&["ls", "--json"]).json()["sessions"], json!([]));
+    let left = std::fs::read_dir(home.state_root().join("sessions")).unwrap().flatten();
+    let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    home.ccmux(&["daemon", "stop"]).ok();
+    home.no_processes_left_within(LONG);
+}
