@@ -35,9 +35,9 @@ pub(crate) struct HookArgs {
 
 const EXAMPLES: &str = "\
 Agents run this by themselves: panes of claude are started with hooks that take the lock of a file
-before an edit and give it back after the turn, and that say which messages were taken. What the agent says about the edit is read from
-standard input. Exit code 2 refuses the edit, and standard error says why, in words for the agent;
-0 lets it go ahead.
+before an edit, give it back after the turn, and tell which messages were accepted. What the agent
+says about the edit is read from standard input. Exit code 2 refuses the edit, and standard error
+says why, in words for the agent; 0 lets it go ahead.
 
 Examples:
   echo '{\"tool_input\":{\"file_path\":\"/src/main.rs\"}}' | ccmux hook pre-edit
