@@ -19,7 +19,8 @@ use crate::control::{ListedSession, PaneView, SessionView};
 use crate::locks::LockView;
 
 pub use words::{
-    IsolationWord, LockModeWord, LockScopeWord, ModeWord, StateWord, StatusWord, WorkspaceWord,
+    IsolationWord, LockModeWord, LockScopeWord, MessageStateWord, ModeWord, StateWord, StatusWord,
+    WorkspaceWord,
 };
 
 /// Serve the HTTP API.

@@ -202,7 +202,7 @@ pub struct MessagesQuery {
     /// Only those to this pane.
     pub pane: Option<String>,
     /// Only those that have come this far and no further.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<crate::http::MessageStateWord>, inline)]
     pub state: Option<MessageState>,
 }
 

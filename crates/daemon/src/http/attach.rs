@@ -52,10 +52,10 @@ pub(super) struct Wanted {
     /// Look on only, whatever the token allows.
     read_only: bool,
     /// The width of the caller's terminal; with `rows`, gives it a say in the size of the pane.
-    #[param(minimum = 1)]
+    #[param(minimum = 2, maximum = 1000)]
     cols: Option<u16>,
     /// The height of the caller's terminal.
-    #[param(minimum = 1)]
+    #[param(minimum = 2, maximum = 1000)]
     rows: Option<u16>,
 }
 

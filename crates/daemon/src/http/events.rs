@@ -46,6 +46,19 @@ pub(super) struct Wanted {
     follow: Option<bool>,
 }
 
+/// One event, as it is sent
+#[derive(utoipa::ToSchema)]
+#[schema(as = SentEvent)]
+#[expect(dead_code, reason = "what the description says of them")]
+struct Sent {
+    /// Its number.
+    id: String,
+    /// Its kind.
+    event: String,
+    /// What happened, as JSON.
+    data: String,
+}
+
 /// The route of this file.
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(events))
@@ -60,7 +73,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
     get, path = "/v1/events", tag = "events", operation_id = "events",
     params(Wanted, ("Last-Event-ID" = Option<u64>, Header, description = "Goes on after this number; outweighs `after`")),
     responses(
-        (status = 200, description = "The stream", content_type = "text/event-stream", body = String),
+        (status = 200, description = "The stream", content_type = "text/event-stream", body = Sent),
         (status = 404, description = "There is no such session or pane",
             content_type = "application/problem+json", body = Problem),
         (status = 409, description = "Several sessions or panes have this name",
@@ -187,7 +200,12 @@ fn pane_of(rows: &Rows, text: &str) -> Result<PaneId, Refused> {
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let text = value.to_str().unwrap_or("?").trim();
+    // How generated clients write that there is none.
+    if matches!(text, "" | "null") {
+        return Ok(None);
+    }
+    let number = text.parse().ok();
     number.map(Some).ok_or_else(|| {
         let detail = "Last-Event-ID is not the number of an event";
         Refused::new(StatusCode::BAD_REQUEST, "bad_request", detail)

@@ -7,12 +7,16 @@ use model::lock::Token;
 use protocol::control::{Request, Response};
 use protocol::http::{LockBody, LockQuery, LocksBody, LocksQuery};
 use protocol::locks::{Acquire, LockRequest, Locks};
+use protocol::{ErrorBody, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
 use super::extract::Json;
 use super::problem::Refused;
+
+/// How long a caller may wait for a lock.
+const WAIT_MS_MAX: u64 = 60_000;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -50,6 +54,10 @@ async fn acquire(
     State(api): State<Api>,
     Json(body): Json<LockBody>,
 ) -> Result<(StatusCode, Json<Locks>), Refused> {
+    let wait_ms = body.wait_ms.unwrap_or(0);
+    if wait_ms > WAIT_MS_MAX {
+        return Err(ErrorBody::new(ErrorCode::Usage, "waitMs is at most 60000").into());
+    }
     let acquire = Acquire {
         paths: body.paths,
         mode: body.mode,
@@ -58,7 +66,7 @@ async fn acquire(
         pane: Some(body.pane),
         process: None,
         ttl_ms: body.ttl_ms,
-        wait_ms: body.wait_ms.unwrap_or(0).min(60_000),
+        wait_ms,
         tag: body.tag,
     };
     let locks = ask(&api, LockRequest::Acquire(acquire)).await?;

@@ -13,7 +13,9 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use model::message::MessageState;
 use protocol::control::{Listing, Request as Asked, Response as Answer};
+use protocol::message::MessageRequest;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -162,6 +164,17 @@ pub(super) async fn metrics(State(api): State<Api>) -> Result<Response, Refused>
         "gauge",
         "Callers that wait for a lock.",
         waiting.map_err(super::unread)?,
+    );
+    let queued =
+        MessageRequest::List { session: None, pane: None, state: Some(MessageState::Queued) };
+    let Answer::Messages(queued) = api.perform(Asked::Message(queued)).await? else {
+        return Err(Refused::unexpected());
+    };
+    text.single(
+        "ccmux_messages_queued",
+        "gauge",
+        "Messages that wait for their receivers.",
+        queued.messages.len(),
     );
     let attached = metrics.attached.load(Ordering::Relaxed);
     text.single("ccmux_attach_clients", "gauge", "Clients attached over HTTP.", attached);

@@ -101,6 +101,10 @@ fn complete(description: &mut OpenApi) {
     components.add_security_scheme("token", SecurityScheme::Http(scheme));
     for item in description.paths.paths.values_mut() {
         for (operation, changes) in operations(item) {
+            // Handlers of different things have the same names.
+            let tag = operation.tags.iter().flatten().next().map(String::as_str);
+            let name = operation.operation_id.as_deref().unwrap_or_default();
+            operation.operation_id = Some(format!("{}_{name}", tag.unwrap_or("other")));
             let public = operation.security.is_some();
             if !public {
                 let token = SecurityRequirement::new("token", Vec::<String>::new());

@@ -25,6 +25,9 @@ use super::sessions::{bad_query, discard, failed, grace};
 /// How long a pane may take to read what is typed, unless the caller says.
 const READING_MS: u64 = 10_000;
 
+/// How long at most.
+const READING_MS_MAX: u64 = 60_000;
+
 /// The offset of the first byte of a piece of a log.
 const FROM: HeaderName = HeaderName::from_static("ccmux-from");
 
@@ -140,7 +143,10 @@ async fn input(
 ) -> Result<StatusCode, Refused> {
     let target = api.pane_id(&id).await?;
     let InputBody { text, keys, enter, timeout_ms } = body;
-    let timeout_ms = timeout_ms.unwrap_or(READING_MS).min(60_000);
+    let timeout_ms = timeout_ms.unwrap_or(READING_MS);
+    if timeout_ms > READING_MS_MAX {
+        return Err(ErrorBody::new(ErrorCode::Usage, "timeoutMs is at most 60000").into());
+    }
     let keys = keys.iter().map(|key| key.parse()).collect::<Result<_, UnknownKey>>();
     let keys = keys.map_err(|why| ErrorBody::new(ErrorCode::Usage, why.to_string()))?;
     let typing = Typing { text, keys, enter };
@@ -192,6 +198,9 @@ async fn log(
     if !(1..=LOG_PIECE).contains(&limit) {
         return Err(bad_query("limit is between 1 and 1048576"));
     }
+    if query.from.is_some_and(|from| i64::try_from(from).is_err()) {
+        return Err(bad_query("no pane writes that much"));
+    }
     let piece = api.text(target, View::Log { from: query.from }).await?;
     let Text { text, bytes, from, mut next, mut more } = piece;
     let mut bytes = bytes.unwrap_or_else(|| text.into_bytes());
@@ -242,7 +251,7 @@ async fn resize(
 
 /// End the processes of a pane and keep its directories
 #[utoipa::path(post, path = "/v1/panes/{id}/stop", tag = "panes",
-    request_body(content = StopBody, description = "May be left out"),
+    request_body(content = Option<StopBody>, description = "May be left out"),
     params(("id" = String, Path, description = "Pane: id, unique beginning of an id, or name")),
     responses((status = 200, description = "No process is left", body = PaneBody)))]
 async fn stop(

@@ -159,7 +159,7 @@ async fn connect(
 /// End every process of a session and keep its directories
 #[utoipa::path(post, path = "/v1/sessions/{id}/stop", tag = "sessions",
     params(("id" = String, Path, description = "Session: id, unique beginning of an id, or name")),
-    request_body(content = StopBody, description = "May be left out"),
+    request_body(content = Option<StopBody>, description = "May be left out"),
     responses((status = 200, description = "No process is left", body = SessionBody)))]
 async fn stop(
     State(api): State<Api>,

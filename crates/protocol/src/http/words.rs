@@ -98,3 +98,23 @@ pub enum StateWord {
     /// Its keeper was killed.
     Lost,
 }
+
+/// Words for how far a message has come.
+#[derive(ToSchema)]
+#[schema(as = MessageState, rename_all = "snake_case")]
+pub enum MessageStateWord {
+    /// It waits until the receiver can take it.
+    Queued,
+    /// It is about to be typed.
+    Typing,
+    /// The terminal took it; the agent has not confirmed it yet.
+    Sent,
+    /// Whether it was typed is not known.
+    Unsure,
+    /// The receiver has it.
+    Delivered,
+    /// The receiver has ended the turn that it began.
+    Answered,
+    /// It could not be delivered.
+    Failed,
+}
