@@ -38,7 +38,7 @@ impl Preset {
         let told = |line: &&str| agent != "shell" || !line.starts_with("prompt = ");
         let mut text = String::new();
         for line in self.text.lines().filter(told) {
-            text.push_str(&line.replace("agent = \"claude\"", &format!("agent = {agent:?}")));
+            text.push_str(&line.replace("\"AGENT\"", &format!("{agent:?}")));
             text.push('\n');
         }
         text
