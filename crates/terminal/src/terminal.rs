@@ -34,9 +34,16 @@ const PENDING: usize = 256 * 1024;
 /// An empty buffer larger than this is given back when the terminal comes to rest.
 const SPARE: usize = 16 * 1024;
 
+/// What a terminal has for a screen until somebody needs one.
+const NO_SCREEN: Extent = Extent { columns: 2, rows: 1 };
+
 /// A terminal emulator without a window.
 pub struct Terminal {
+    /// Right only after [`Terminal::wake`].
     pub(crate) screen: Screen,
+    /// The size that the screen will have. It is most of what a pane takes that has not written
+    /// anything, so it is made when something was.
+    asleep: Option<model::Size>,
     parser: Processor<Never>,
     scanner: Scanner,
     /// Fed and not yet applied.
@@ -84,7 +91,8 @@ impl Terminal {
     #[must_use]
     pub fn new(size: model::Size, history: usize) -> Self {
         Self {
-            screen: Screen::new(&extent(size), history),
+            screen: Screen::new(&NO_SCREEN, history),
+            asleep: Some(size),
             parser: Processor::new(),
             scanner: Scanner::new(),
             pending: Vec::new(),
@@ -103,6 +111,7 @@ impl Terminal {
     /// The bytes have their effect on the screen later, unless they contain a query: then the
     /// answer is ready when this returns ([`Terminal::take_answers`]).
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.wake();
         let mut rest = bytes;
         let mut urgent = false;
         loop {
@@ -129,7 +138,15 @@ impl Terminal {
 
     /// Applies everything that was fed to the screen now.
     pub fn settle(&mut self) {
+        self.wake();
         self.apply(true);
+    }
+
+    /// Makes the screen, if there is none yet.
+    fn wake(&mut self) {
+        if let Some(size) = self.asleep.take() {
+            self.screen = Screen::new(&extent(size), self.history);
+        }
     }
 
     /// How many bytes were fed and are not yet applied.
@@ -167,6 +184,10 @@ impl Terminal {
 
     /// Changes the size. The main screen reflows, the alternate one is cut or padded.
     pub fn resize(&mut self, size: model::Size) {
+        if let Some(asleep) = &mut self.asleep {
+            *asleep = size;
+            return;
+        }
         self.settle();
         self.screen.resize(&extent(size));
     }
@@ -174,6 +195,9 @@ impl Terminal {
     /// The size.
     #[must_use]
     pub fn size(&self) -> model::Size {
+        if let Some(size) = self.asleep {
+            return size;
+        }
         model::Size::clamped(small(self.screen.columns()), small(self.screen.rows()))
     }
 
@@ -227,7 +251,7 @@ impl Terminal {
     /// A row that was wrapped is a line of its own.
     #[must_use]
     pub fn screen_text(&mut self) -> String {
-        self.text(self.screen.rows())
+        self.text(usize::from(self.size().rows()))
     }
 
     /// The last `lines` rows of history and screen, as [`Terminal::screen_text`] writes them.
@@ -409,6 +433,17 @@ fn is_drawing(bytes: &[u8], kind: Kind) -> bool {
 mod tests {
     use super::*;
     use crate::testing::size;
+
+    #[test]
+    fn a_terminal_that_was_not_written_to_is_blank_and_has_its_size() {
+        let mut terminal = Terminal::new(size(80, 24), 0);
+        terminal.resize(size(100, 30));
+
+        assert_eq!((terminal.size(), terminal.screen.rows()), (size(100, 30), 1));
+        assert_eq!(terminal.screen_text(), "");
+        assert_eq!((terminal.size(), terminal.screen.rows()), (size(100, 30), 30));
+        assert_eq!(terminal.cursor(), Cursor { row: 0, col: 0, visible: true });
+    }
 
     fn answers(output: &[u8]) -> String {
         let mut terminal = Terminal::new(size(80, 24), 0);
