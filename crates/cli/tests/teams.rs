@@ -420,3 +420,56 @@ fn the_team_of_seven_comes_up() {
     let schema: Value = serde_json::from_str(&office.ccmux(&["up", "--schema"]).ok()).unwrap();
     assert_eq!(schema["title"], "ccmux team");
 }
+
+/// R28, R30: a manager and the units come up from the template; in legacy mode they share the
+/// project's directory.
+#[test]
+fn a_manager_and_units_come_up() {
+    let office = Office::new();
+
+    let up = ["up", "--preset", "units", "--agent", "shell", "--json"];
+    let made = office.ccmux(&up).json();
+
+    let panes = by_name(&made["panes"]);
+    assert_eq!(panes["manager"]["role"], "manager");
+    for (name, unit) in [("core-1", "core"), ("core-lead", "core"), ("surface-2", "surface")] {
+        assert_eq!(panes[name]["unit"], unit, "{made}");
+    }
+    assert_eq!(made["panes"][0]["name"], "manager", "in the order of the file");
+    let session = &made["session"];
+    assert_eq!((&session["template"], &session["status"]), (&"default".into(), &"running".into()));
+    let dir = Path::new(session["dir"].as_str().unwrap());
+    assert!(fs::read_dir(dir.join("unit")).unwrap().count() > 0);
+    let origin: Value =
+        serde_json::from_slice(&fs::read(dir.join("config.json")).unwrap()).unwrap();
+    assert_eq!(origin["kind"], "team");
+
+    // What the environment says counts where the file says nothing.
+    office.write("session = \"old\"\n[[pane]]\nname = \"a\"\ncommand = [\"sleep\", \"1000\"]\n");
+    let legacy = office.up(&[]).env("CCMUX_SESSION_MODE", "legacy").json();
+    assert_eq!(legacy["session"]["mode"], "legacy");
+    let work = office.home.work();
+    assert_eq!(legacy["panes"][0]["cwd"].as_str().map(Path::new), Some(work.as_path()));
+    assert_eq!(signs(&office.up(&[]).json()), ["keep a"]);
+    office.write("session = \"old\"\nmode = \"isolated\"\n[[pane]]\nname = \"a\"\n");
+    assert!(office.up(&[]).fails_with(4).contains("legacy, not isolated"));
+}
+
+/// B7, R30: what a pane is told first is a message like any other, and arrives.
+#[test]
+fn what_a_pane_is_told_first_arrives() {
+    let office = Office::new();
+    office.write(
+        "session = \"web\"\n[[pane]]\nname = \"echo\"\nworkspace = \"empty\"\n\
+         command = [\"cat\"]\nprompt = \"begin with the tests\"\n",
+    );
+
+    office.up(&[]).json();
+
+    let wait = ["wait", "echo", "--for", "text=begin with the tests", "--timeout", "110"];
+    office.ccmux(&wait).ok();
+    // It is told once, not whenever the team is brought up.
+    office.up(&[]).json();
+    let listed = office.ccmux(&["message", "ls", "--session", "web", "--json"]).json();
+    assert_eq!(listed["messages"].as_array().unwrap().len(), 1, "{listed}");
+}
