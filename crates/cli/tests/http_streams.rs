@@ -1,8 +1,6 @@
 //! R29, B3: what happens and what panes write, over HTTP, without gap or duplicate, whoever reads
 //! how slowly.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::thread;
 use std::time::Duration;
 
@@ -275,7 +273,7 @@ fn the_end_of_a_pane_is_told_to_those_who_watch_and_to_those_who_come_later() {
     let (mut at, mut bytes) = (0, Vec::new());
     let ended = until_ended(&mut later, &mut at, &mut bytes);
     assert_eq!(ended["ending"]["code"], 7, "{ended}");
-    assert!(bytes == log, "{:?} is not {:?}", bytes, log);
+    assert!(bytes == log, "{bytes:?} is not {log:?}");
 
     let mut screen = http.websocket(&attach_path(&pane, ""));
     let (offset, shown) = snapshot(&mut screen);
