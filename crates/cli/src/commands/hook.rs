@@ -140,7 +140,11 @@ fn exchange(
 
 /// As much of a prompt as is needed to know a message again.
 fn shortened(mut prompt: String) -> String {
-    prompt.truncate(prompt.floor_char_boundary(LONGEST_PROMPT));
+    if prompt.len() > LONGEST_PROMPT {
+        let ends = |at: &usize| prompt.is_char_boundary(*at);
+        let end = (0..LONGEST_PROMPT).rev().find(ends).unwrap_or(0);
+        prompt.truncate(end);
+    }
     prompt
 }
 

@@ -61,8 +61,8 @@ fn send(context: &Context, args: &MessageSendArgs) -> Result<(), Failure> {
     let ask = || Request::Message(MessageRequest::Send(wish.clone()));
     let mut messages = answer(link.ask_again(ask)?)?;
     if let Some(wait) = args.wait {
-        let ids = messages.messages.iter().map(|message| message.id).collect();
-        messages = wait_for(context, &mut link, ids, wait.into(), args)?;
+        let ids: Vec<_> = messages.messages.iter().map(|message| message.id).collect();
+        messages = wait_for(context, &mut link, &ids, wait.into(), args)?;
     }
     context.out.answer(&messages, |messages, _| {
         let line = |message: &MessageView| {
@@ -76,7 +76,7 @@ fn send(context: &Context, args: &MessageSendArgs) -> Result<(), Failure> {
 fn wait_for(
     context: &Context,
     link: &mut Link<'_>,
-    ids: Vec<MessageId>,
+    ids: &[MessageId],
     until: Awaited,
     args: &MessageSendArgs,
 ) -> Result<Messages, Failure> {
@@ -84,7 +84,7 @@ fn wait_for(
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let waited = link.ask_again(|| {
         let left = deadline.map(|at| millis(at.saturating_duration_since(Instant::now())));
-        Request::Message(MessageRequest::Wait { ids: ids.clone(), until, timeout_ms: left })
+        Request::Message(MessageRequest::Wait { ids: ids.to_vec(), until, timeout_ms: left })
     });
     drop(progress);
     Ok(answer(waited?)?)
