@@ -26,6 +26,7 @@ pub mod limits;
 pub mod lock;
 pub mod message;
 pub mod name;
+pub mod object;
 pub mod orphan;
 pub mod ports;
 pub mod process;

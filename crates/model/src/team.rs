@@ -59,7 +59,11 @@ pub struct Team {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The panes, in the order in which plans and answers name them.
-    #[serde(rename = "pane", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "pane",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::object::list"
+    )]
     #[schemars(length(min = 1, max = MOST_PANES))]
     pub panes: Vec<TeamPane>,
 }
@@ -105,7 +109,7 @@ pub struct TeamPane {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Name>,
     /// When it is ready for those that come after it; as soon as it runs otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::option")]
     pub ready: Option<Ready>,
     /// Make this many: `dev` with a count of 3 is dev1, dev2 and dev3.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -169,9 +169,11 @@ pub struct RunBody {
     /// Variables of every pane.
     pub env: BTreeMap<String, String>,
     /// Its panes.
+    #[serde(deserialize_with = "model::object::list")]
     #[schema(max_items = 64)]
     pub agents: Vec<AgentBody>,
     /// A team instead, in the form of a team file.
+    #[serde(deserialize_with = "model::object::option")]
     #[schema(value_type = Option<Object>)]
     pub team: Option<Team>,
 }

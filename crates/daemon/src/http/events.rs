@@ -24,6 +24,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::problem::Refused;
+use super::sessions::bad_query;
 use crate::command::EventStream;
 use crate::command::resolution::{Meant, Rows};
 
@@ -87,6 +88,9 @@ pub(super) async fn events(
 ) -> Result<Response, Refused> {
     let filter = Filter::new(&api, &wanted).await?;
     let after = match last_event_id(&headers)?.or(wanted.after) {
+        Some(after) if i64::try_from(after).is_err() => {
+            return Err(bad_query("no event has such a number"));
+        }
         Some(after) => after,
         None => api
             .supervisor

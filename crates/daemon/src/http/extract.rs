@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
+use model::object::Object;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -15,6 +17,9 @@ use super::problem::Refused;
 
 /// The most bytes of a body.
 pub(crate) const BODY: usize = 1 << 20;
+
+/// The most bytes of a body that is refused for its size and still read.
+const LINGER: usize = 16 << 20;
 
 /// How long a caller may take for a body.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,7 +54,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
         if !is_json {
             return Err(not_json());
         }
-        parse(&bytes).map(Self)
+        parse(&bytes).map(|Object(body)| Self(body))
     }
 }
 
@@ -61,7 +66,8 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for Optional<
         let bytes = read(request).await?;
         match (bytes.is_empty(), is_json) {
             (true, _) => Ok(Self(T::default())),
-            (false, true) => parse(&bytes).map(|body: Option<T>| Self(body.unwrap_or_default())),
+            (false, true) => parse(&bytes)
+                .map(|body: Option<Object<T>>| Self(body.map_or_else(T::default, |body| body.0))),
             (false, false) => Err(not_json()),
         }
     }
@@ -104,16 +110,34 @@ async fn read(request: Request) -> Result<Bytes, Refused> {
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     };
     let told = request.headers().get(header::CONTENT_LENGTH).and_then(|n| n.to_str().ok());
-    if told.and_then(|n| n.parse().ok()).is_some_and(|length: u64| length > BODY as u64) {
+    let told = told.and_then(|n| n.parse::<u64>().ok()).unwrap_or_default();
+    let asks_first = request.headers().contains_key(header::EXPECT);
+    if told > LINGER as u64 || (told > BODY as u64 && asks_first) {
         return Err(too_large());
     }
-    match tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), BODY)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(too_large()),
+    match tokio::time::timeout(PATIENCE, gather(request.into_body())).await {
+        Ok(gathered) => gathered.ok_or_else(too_large),
         Err(_) => {
             Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "the body took too long"))
         }
     }
+}
+
+/// The bytes of a body; none of one that is too large or breaks off. What is too large is read to
+/// its end and forgotten: a caller that is still sending would not see why it is refused.
+async fn gather(body: Body) -> Option<Bytes> {
+    let mut pieces = body.into_data_stream();
+    let (mut gathered, mut length) = (Vec::new(), 0);
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.ok()?;
+        length += piece.len();
+        match length {
+            0..=BODY => gathered.extend_from_slice(&piece),
+            ..=LINGER => gathered = Vec::new(),
+            _ => return None,
+        }
+    }
+    (length <= BODY).then(|| gathered.into())
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
