@@ -46,11 +46,12 @@ bench-quick:
 	@mkdir -p bench-results
 	target/debug/bench --ccmux target/debug/ccmux --quick --json bench-results/quick.json
 
-soak: ## The long suites: kills, interruptions, contended locks, seven claudes, ten minutes of churn
+soak: ## The long suites: kills, contended locks, seven claudes, the API, ten minutes of churn
 	scripts/install-test-tools
 	CCMUX_SOAK_KILLS=1000 CCMUX_SOAK_INTERRUPTIONS=500 CCMUX_SOAK_LOCKS=100000 \
 	CCMUX_SOAK_LOCK_PANES=50 CCMUX_SOAK_LEASES=1 \
-	CCMUX_SOAK_RUNS=100 CCMUX_SOAK_EDITS=200 CCMUX_SOAK_PANES=120 CCMUX_SOAK_CASES=200 CCMUX_SOAK_SECONDS=$${CCMUX_SOAK_SECONDS:-600} \
+	CCMUX_SOAK_RUNS=100 CCMUX_SOAK_HTTP_KILLS=5400 CCMUX_SOAK_CASES=200 \
+	CCMUX_SOAK_EDITS=200 CCMUX_SOAK_PANES=120 CCMUX_SOAK_SECONDS=$${CCMUX_SOAK_SECONDS:-600} \
 		scripts/run-tests soak
 
 clean: ## Remove everything that was built
