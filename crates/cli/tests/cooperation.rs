@@ -349,10 +349,7 @@ fn edits_of_one_file_one_after_the_other_are_no_conflict() {
 #[test]
 fn agents_are_given_hooks_unless_the_user_wants_none() {
     let mut home = Home::new(CCMUX);
-    let bin = home.dir().join("bin");
-    fs::create_dir(&bin).unwrap();
-    std::os::unix::fs::symlink(home.fake_agent(), bin.join("claude")).unwrap();
-    home.set_env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    home.play("claude");
     let (dir, _) = shared(&home);
     let start = |name: &str| {
         let words =

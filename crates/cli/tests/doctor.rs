@@ -18,17 +18,9 @@ const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 /// A home in which `claude` is the scripted agent, and the user has a key.
 fn home() -> Home {
     let mut home = Home::new(CCMUX);
-    install(&mut home);
+    home.play("claude");
     home.set_env("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef");
     home
-}
-
-/// Puts the scripted agent on the `PATH` as `claude`.
-fn install(home: &mut Home) {
-    let bin = home.dir().join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    symlink(home.fake_agent(), bin.join("claude")).unwrap();
-    home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
 }
 
 /// Puts a script of this name on the `PATH`.
@@ -401,7 +393,7 @@ esac"#;
 #[test]
 fn it_is_said_how_a_pane_is_logged_in_and_whether_its_release_honours_that() {
     let mut home = Home::new(CCMUX);
-    install(&mut home);
+    home.play("claude");
     home.start_pane("asks", &["claude", "--stay"]);
     let visit = doctor(&home);
     visit.has("warning", Kind::WillAsk, "/home/.claude");

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use testkit::http::Answer;
 use testkit::soak::how_often;
 use testkit::wait::wait_for;
-use testkit::{Home, Http};
+use testkit::{Home, Http, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -34,13 +36,26 @@ fn at_once<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R>
     })
 }
 
+fn text(of: &Value, field: &str) -> String {
+    of[field].as_str().unwrap_or_else(|| panic!("no {field} in {of}")).to_owned()
+}
+
+/// The names of what an agent has kept of its conversations.
+fn transcripts(projects: &Path) -> Vec<String> {
+    let projects = fs::read_dir(projects).into_iter().flatten().flatten();
+    let files = projects.flat_map(|project| fs::read_dir(project.path()).unwrap().flatten());
+    files.map(|file| file.file_name().into_string().unwrap()).collect()
+}
+
 #[test]
 fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
-    let home = Home::new(CCMUX);
+    let mut home = Home::new(CCMUX);
+    home.play("claude");
     let http = &home.serve();
     let numbers: Vec<usize> = (0..how_often("CCMUX_SOAK_RUNS", 12)).collect();
     let make = |n: &usize| {
-        let pane = |name: &str| json!({"name": name, "command": ["sh"]});
+        let claude = ["claude", "--keep-session", "--said", "--stay"];
+        let pane = |name: &str| json!({"name": name, "command": claude});
         let run = json!({"name": format!("run{n}"), "agents": [pane("a"), pane("b"), pane("c")]});
         let keyed = http.with_header("idempotency-key", &format!("key-{n}"));
         patiently(&keyed, "POST", "/v1/runs", Some(&run))
@@ -53,7 +68,8 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
 
     let (first, second) = made.split_at(numbers.len());
     let mut sessions = BTreeSet::new();
-    let mut panes = BTreeSet::new();
+    let mut panes = BTreeMap::new();
+    let mut dirs = BTreeSet::new();
     for ((one, other), later) in first.iter().zip(second).zip(&again) {
         let statuses = BTreeSet::from([one.status, other.status]);
         assert_eq!(statuses, BTreeSet::from([200, 201]), "{} {}", one.text(), other.text());
@@ -67,12 +83,18 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
         let names: Vec<&str> = own.iter().map(|pane| pane["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["a", "b", "c"], "{answer}");
         for pane in own {
-            let dir = pane["workspace"].as_str().unwrap();
+            let dir = text(pane, "workspace");
             assert!(dir.contains(&id), "{dir} is not of {id}");
-            assert!(panes.insert(pane["id"].as_str().unwrap().to_owned()), "mixed: {answer}");
+            for dir in ["workspace", "temp", "output", "config_dir"] {
+                assert!(dirs.insert(text(pane, dir)), "{dir} of two panes: {answer}");
+            }
+            let before = panes.insert(text(pane, "id"), text(pane, "conversation"));
+            assert_eq!(before, None, "a pane of two sessions: {answer}");
         }
         assert!(sessions.insert(id), "made twice");
     }
+    let conversations: BTreeSet<&String> = panes.values().collect();
+    assert_eq!(conversations.len(), panes.len(), "a conversation in two panes");
     let listed = home.ccmux(&["ls", "--json"]).json();
     assert_eq!(listed["sessions"].as_array().unwrap().len(), numbers.len());
 
@@ -82,6 +104,9 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
             let answer = answer.expect(200);
             let own = answer["panes"].as_array().unwrap();
             assert!(own.len() == 3 && own.iter().all(|pane| pane["state"] == state), "{answer}");
+            for pane in own {
+                assert_eq!(panes[&text(pane, "id")], text(pane, "conversation"), "{answer}");
+            }
         }
     };
     let stop = json!({"graceMs": 30_000});
@@ -92,12 +117,17 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
     };
     all_are(call("stop", stop), "exited");
     all_are(call("restore", json!({})), "running");
+    for (pane, conversation) in &panes {
+        let config = home.state_root().join(format!("claude-configs/pane-{pane}/projects"));
+        let kept = [format!("{conversation}.jsonl")];
+        wait_until("each keeps its own conversation", LONG, || transcripts(&config) == kept);
+    }
     let purged = at_once(&sessions, |id| {
         patiently(http, "DELETE", &format!("/v1/sessions/{id}?graceMs=30000"), None)
     });
     assert!(purged.iter().all(|answer| answer.status == 204), "{purged:?}");
     assert_eq!(home.ccmux(&["ls", "--json"]).json()["sessions"], json!([]));
-    let left = std::fs::read_dir(home.state_root().join("sessions")).unwrap().flatten();
+    let left = fs::read_dir(home.state_root().join("sessions")).unwrap().flatten();
     let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
     assert!(left.is_empty(), "{left:?}");
     home.ccmux(&["daemon", "stop"]).ok();

@@ -1,8 +1,8 @@
 //! R29: the API with clients that nobody here wrote: schemathesis, which calls everything that the
 //! description allows and does not allow, and curl, as the documents say.
 //!
-//! `CCMUX_SOAK_CASES` says how many calls schemathesis makes up for each operation; without it there
-//! are none, and `make soak` says hundreds.
+//! `CCMUX_SOAK_CASES` says how many calls schemathesis makes up for each operation, besides those at
+//! the edges of what the description allows; `make soak` says hundreds.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,11 +26,7 @@ fn workspace() -> PathBuf {
 /// forbids is taken, and nothing at all makes the daemon fail.
 #[test]
 fn heavy_schemathesis_finds_nothing_that_the_description_does_not_say() {
-    let cases = how_often("CCMUX_SOAK_CASES", 0);
-    if cases == 0 {
-        println!("skipped: it takes a minute and more; CCMUX_SOAK_CASES says how many cases");
-        return;
-    }
+    let cases = how_often("CCMUX_SOAK_CASES", 5);
     let st = workspace().join("target/venv/bin/st");
     assert!(st.exists(), "schemathesis is not installed: run scripts/install-schemathesis");
     let home = Home::new(CCMUX);

@@ -129,6 +129,20 @@ impl Home {
         agent
     }
 
+    /// Puts the scripted agent on the `PATH` under the name of a real one, for everything that is
+    /// started from now on.
+    ///
+    /// # Panics
+    ///
+    /// When it was not built, or is there under that name.
+    #[track_caller]
+    pub fn play(&mut self, agent: &str) {
+        let bin = self.dir.path().join("bin");
+        fs::create_dir_all(&bin).expect("a directory for programs");
+        std::os::unix::fs::symlink(self.fake_agent(), bin.join(agent)).expect("a link in it");
+        self.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+    }
+
     /// Starts the daemon and waits until it answers.
     ///
     /// # Panics
