@@ -15,8 +15,9 @@ use super::Surroundings;
 use super::echo::Gaps;
 use crate::contender::Contender;
 use crate::driver::Served;
+use crate::payload::Stream;
 use crate::report::{Report, Row, Target, percentile};
-use crate::script::{fresh_marker, in_pane};
+use crate::script::{Cat, fresh_marker, in_pane};
 
 /// How many call at once.
 const CROWD: usize = 8;
@@ -35,6 +36,11 @@ pub(super) fn http(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repo
     let mut list = row(&what, "ms", Target::AtMost(50.0));
     let mut far = row("HTTP, key to echo over WebSocket, p50", "µs", Target::Information);
     let mut near = row("key to echo over the local socket, p50", "µs", Target::Information);
+    let what = format!("{} MB log lines", s.amount(40, 2));
+    let mut alone = row(&format!("{what}, nobody watches"), "s", Target::Information);
+    let mut watched =
+        row(&format!("{what}, 20 WebSockets of which 15 never read"), "s", Target::Information);
+    let mut followed = row(&format!("{what}, 20 WebSockets that read"), "s", Target::Information);
     s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
         let Some(served) = contender.serve()? else { return Ok(()) };
         let kind = contender.kind();
@@ -45,11 +51,15 @@ pub(super) fn http(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repo
             let samples = s.amount(1000, 50);
             far.sample(kind, over_websocket(contender, http, samples)?);
             near.sample(kind, over_socket(contender, root, samples)?);
+            alone.sample(kind, flood(s, contender, http, (0, 0))?);
+            watched.sample(kind, flood(s, contender, http, (5, 15))?);
+            followed.sample(kind, flood(s, contender, http, (20, 0))?);
             list.sample(kind, lists(&served, &cwd, sessions, s.amount(500, 30))?);
         }
         Ok(())
     });
-    [mix, create, list, far, near].into_iter().for_each(|row| report.add(row));
+    let rows = [mix, create, list, far, near, alone, watched, followed];
+    rows.into_iter().for_each(|row| report.add(row));
 }
 
 /// Milliseconds of one call when several call at once.
@@ -96,7 +106,7 @@ fn lists(served: &Served, cwd: &str, sessions: usize, times: usize) -> Result<f6
     percentile(&samples, 99).context("no samples")
 }
 
-/// Microseconds from a key to its echo.
+/// Microseconds from a key to its echo over a WebSocket.
 fn over_websocket(contender: &mut dyn Contender, http: &Http, samples: usize) -> Result<f64> {
     let ready = fresh_marker("ready");
     let pane = contender.open(&in_pane(&["echo", "--ready", &ready])?)?;
@@ -119,7 +129,28 @@ fn next_output(socket: &mut Socket) -> Result<Vec<u8>> {
     }
 }
 
-/// The same with a client of the keeper itself.
+/// Seconds for which a pane prints a file while some read it over WebSockets and some only could.
+fn flood(
+    s: &Surroundings,
+    contender: &mut dyn Contender,
+    http: &Http,
+    (reading, deaf): (usize, usize),
+) -> Result<f64> {
+    let cat = Cat::new(s.dir(), &s.payload(Stream::Log, s.amount(40, 2) * 1_000_000)?)?;
+    let pane = contender.open(cat.argv())?;
+    let ready = cat.wait_ready()?;
+    let attach = || http.websocket(&format!("/v1/panes/{pane}/attach"));
+    let unread: Vec<Socket> = (0..deaf).map(|_| attach()).collect();
+    for mut socket in (0..reading).map(|_| attach()) {
+        // Until the server is stopped.
+        thread::spawn(move || while !matches!(socket.next_message(), Brought::Closed(_)) {});
+    }
+    let span = ready.go()()?;
+    drop(unread);
+    Ok(span.seconds())
+}
+
+/// Microseconds from a key to its echo with a client of the keeper itself.
 fn over_socket(contender: &mut dyn Contender, root: &Path, samples: usize) -> Result<f64> {
     let ready = fresh_marker("ready");
     let pane = contender.open(&in_pane(&["echo", "--ready", &ready])?)?;
