@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -45,6 +45,12 @@ fn transcripts(projects: &Path) -> Vec<String> {
     let projects = fs::read_dir(projects).into_iter().flatten().flatten();
     let files = projects.flat_map(|project| fs::read_dir(project.path()).unwrap().flatten());
     files.map(|file| file.file_name().into_string().unwrap()).collect()
+}
+
+/// The directories in a part of the state root.
+fn directories(home: &Home, part: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.state_root().join(part)).unwrap().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 #[test]
@@ -127,9 +133,11 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
     });
     assert!(purged.iter().all(|answer| answer.status == 204), "{purged:?}");
     assert_eq!(home.ccmux(&["ls", "--json"]).json()["sessions"], json!([]));
-    let left = fs::read_dir(home.state_root().join("sessions")).unwrap().flatten();
-    let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
-    assert!(left.is_empty(), "{left:?}");
+    // What was purged is in the trash until it is deleted, and nowhere else.
+    for holder in ["sessions", "claude-configs", "codex-configs", "gemini-configs", "tmp"] {
+        assert_eq!(directories(&home, holder), [] as [PathBuf; 0]);
+    }
+    wait_until("the trash is empty", LONG, || directories(&home, "trash").is_empty());
     home.ccmux(&["daemon", "stop"]).ok();
     home.no_processes_left_within(LONG);
 }

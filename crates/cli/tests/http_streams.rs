@@ -351,6 +351,10 @@ fn figures_and_a_page_are_served() {
     assert_eq!(http.with_token(None).get("/metrics").status, 401);
     assert_eq!(http.get("/metrics").status, 200);
 
+    for path in ["/healthz", "/openapi.json"] {
+        let versioned = http.with_token(None).get(&format!("/v1{path}")).expect(200);
+        assert_eq!(http.with_token(None).get(path).expect(200), versioned);
+    }
     for path in ["/", "/v1/docs"] {
         let page = http.with_token(None).get(path);
         assert_eq!(page.status, 200);

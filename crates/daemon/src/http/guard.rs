@@ -18,7 +18,7 @@ use super::server::Peer;
 use super::{Api, metrics, page, unusable_token};
 
 /// What anybody may see who calls us by our name.
-const PUBLIC: [&str; 2] = ["/v1/healthz", "/v1/openapi.json"];
+const PUBLIC: [&str; 4] = ["/v1/healthz", "/v1/openapi.json", "/healthz", "/openapi.json"];
 
 /// How long looking at something may take.
 const LOOKING: Duration = Duration::from_secs(120);

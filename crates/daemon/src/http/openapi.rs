@@ -4,6 +4,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use axum::routing::get;
 use protocol::http::{Healthz, Problem};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -35,6 +36,9 @@ pub(super) fn router() -> (Router<Api>, String) {
     let (router, mut description) = OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(healthz))
         .routes(routes!(describe))
+        // Where programs look that know no versions.
+        .route("/healthz", get(healthz))
+        .route("/openapi.json", get(describe))
         .merge(runs::routes())
         .merge(sessions::routes())
         .merge(panes::routes())
