@@ -642,6 +642,7 @@ fn let_them_edit(
         let tally = &tallies[name];
         assert!(tally.done && tally.strange.is_empty(), "{name}: {tally:#?}");
         assert_eq!(tally.landed.len() + tally.refused.len(), edits, "{name}: {tally:#?}");
+        println!("{name}: {} landed, {} refused", tally.landed.len(), tally.refused.len());
     }
     (tallies, dirs)
 }

@@ -537,6 +537,24 @@ fn the_trash_is_emptied_of_what_is_due_and_of_everything_on_request() {
     assert_eq!(left.keys().collect::<Vec<_>>(), [&notes]);
 }
 
+/// R15: however much lies around, all of it is listed, also what is too long for one message.
+#[test]
+fn a_trash_of_thousands_is_listed_whole() {
+    const MANY: usize = 25_000;
+    let home = Home::new(CCMUX);
+    home.start_daemon();
+    let trash = home.state_root().join("trash");
+    fs::create_dir_all(&trash).unwrap();
+    let long = "x".repeat(240);
+    for number in 0..MANY {
+        fs::create_dir(trash.join(format!("{long}{number}"))).unwrap();
+    }
+
+    let listed = gc(&home, &["--dry-run"]);
+
+    assert_eq!(listed.len(), MANY);
+}
+
 #[test]
 fn a_closed_pane_can_be_got_back_from_the_trash() {
     let home = Home::new(CCMUX);

@@ -53,30 +53,17 @@ fn directories(home: &Home, part: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-#[test]
-fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
-    let mut home = Home::new(CCMUX);
-    home.play("claude");
-    let http = &home.serve();
-    let numbers: Vec<usize> = (0..how_often("CCMUX_SOAK_RUNS", 12)).collect();
-    let make = |n: &usize| {
-        let claude = ["claude", "--keep-session", "--said", "--stay"];
-        let pane = |name: &str| json!({"name": name, "command": claude});
-        let run = json!({"name": format!("run{n}"), "agents": [pane("a"), pane("b"), pane("c")]});
-        let keyed = http.with_header("idempotency-key", &format!("key-{n}"));
-        patiently(&keyed, "POST", "/v1/runs", Some(&run))
-    };
-
-    // Each of them twice at once, by callers that do not know of each other, and once more.
-    let twice = [&numbers[..], &numbers[..]].concat();
-    let made = at_once(&twice, make);
-    let again = at_once(&numbers, make);
-
-    let (first, second) = made.split_at(numbers.len());
+/// The sessions of three answers each, and their panes with their conversations; each of them made
+/// once, and with directories of its own.
+fn made_once(
+    first: &[Answer],
+    second: &[Answer],
+    again: &[Answer],
+) -> (Vec<String>, BTreeMap<String, String>) {
     let mut sessions = BTreeSet::new();
     let mut panes = BTreeMap::new();
     let mut dirs = BTreeSet::new();
-    for ((one, other), later) in first.iter().zip(second).zip(&again) {
+    for ((one, other), later) in first.iter().zip(second).zip(again) {
         let statuses = BTreeSet::from([one.status, other.status]);
         assert_eq!(statuses, BTreeSet::from([200, 201]), "{} {}", one.text(), other.text());
         assert_eq!(later.status, 200, "{}", later.text());
@@ -99,12 +86,35 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
         }
         assert!(sessions.insert(id), "made twice");
     }
+    (sessions.into_iter().collect(), panes)
+}
+
+#[test]
+fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
+    let mut home = Home::new(CCMUX);
+    home.play("claude");
+    let http = &home.serve();
+    let numbers: Vec<usize> = (0..how_often("CCMUX_SOAK_RUNS", 12)).collect();
+    let make = |n: &usize| {
+        let claude = ["claude", "--keep-session", "--said", "--stay"];
+        let pane = |name: &str| json!({"name": name, "command": claude});
+        let run = json!({"name": format!("run{n}"), "agents": [pane("a"), pane("b"), pane("c")]});
+        let keyed = http.with_header("idempotency-key", &format!("key-{n}"));
+        patiently(&keyed, "POST", "/v1/runs", Some(&run))
+    };
+
+    // Each of them twice at once, by callers that do not know of each other, and once more.
+    let twice = [&numbers[..], &numbers[..]].concat();
+    let made = at_once(&twice, make);
+    let again = at_once(&numbers, make);
+
+    let (first, second) = made.split_at(numbers.len());
+    let (sessions, panes) = made_once(first, second, &again);
     let conversations: BTreeSet<&String> = panes.values().collect();
     assert_eq!(conversations.len(), panes.len(), "a conversation in two panes");
     let listed = home.ccmux(&["ls", "--json"]).json();
     assert_eq!(listed["sessions"].as_array().unwrap().len(), numbers.len());
 
-    let sessions: Vec<String> = sessions.into_iter().collect();
     let all_are = |answers: Vec<Answer>, state: &str| {
         for answer in answers {
             let answer = answer.expect(200);

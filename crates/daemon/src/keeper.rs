@@ -166,6 +166,7 @@ impl Link {
             | Kind::Refused
             | Kind::Request
             | Kind::Event
+            | Kind::Part
             | Kind::Attach
             | Kind::Input
             | Kind::Resize

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use host::socket;
 use protocol::control::{Reply, Request, Response};
-use protocol::frame::MAX_BODY;
+use protocol::frame::MAX_ANSWER;
 use protocol::greeting::{Hello, Refusal, SPOKEN};
 use protocol::http::ServeRequest;
 use protocol::{ErrorBody, ErrorCode, Frame, Kind};
@@ -256,7 +256,7 @@ fn reply(result: Result<Response, ErrorBody>) -> Frame {
             Err(body) => Reply::Error(body),
         },
     );
-    if frame.body.len() <= MAX_BODY {
+    if frame.body.len() <= MAX_ANSWER {
         return frame;
     }
     let body = ErrorBody::new(ErrorCode::Failed, "the answer is too long").hint("ask for less");
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn an_answer_that_does_not_fit_is_an_error_and_no_panic() {
         let text = protocol::look::Text {
-            text: "x".repeat(MAX_BODY),
+            text: "x".repeat(MAX_ANSWER),
             bytes: None,
             from: 0,
             next: 0,

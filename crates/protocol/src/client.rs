@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::control;
 use crate::error::{ErrorBody, ErrorCode};
-use crate::frame::{self, Frame, Kind};
+use crate::frame::{self, Frame, Kind, MAX_ANSWER};
 use crate::greeting::{Hello, Refusal, Welcome};
 use crate::pane;
 
@@ -167,11 +167,24 @@ impl Connection {
     }
 }
 
+/// The next frame, put together if it comes in pieces.
 fn receive(stream: &mut UnixStream) -> Result<Frame, ClientError> {
-    match frame::read(stream) {
-        Ok(Some(frame)) => Ok(frame),
-        Ok(None) => Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(ClientError::Lost(error)),
+    let mut whole = Vec::new();
+    loop {
+        let Some(piece) = frame::read(stream).map_err(ClientError::Lost)? else {
+            return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
+        };
+        if piece.kind != Kind::Part && whole.is_empty() {
+            return Ok(piece);
+        }
+        whole.extend(piece.body);
+        if whole.len() > MAX_ANSWER {
+            let what = format!("an answer of more than {MAX_ANSWER} bytes");
+            return Err(ClientError::Lost(io::Error::new(io::ErrorKind::InvalidData, what)));
+        }
+        if piece.kind != Kind::Part {
+            return Ok(Frame::new(piece.kind, whole));
+        }
     }
 }
 
@@ -185,4 +198,30 @@ fn expect(frame: &Frame, kind: Kind) -> Result<&Frame, ClientError> {
 
 fn parse<T: DeserializeOwned>(frame: &Frame) -> Result<T, ClientError> {
     frame.parse().map_err(|error| ClientError::Lost(frame::invalid(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::thread;
+
+    use super::*;
+    use crate::frame::MAX_BODY;
+
+    #[test]
+    fn an_answer_that_is_longer_than_a_frame_comes_whole() {
+        for length in [MAX_BODY - 1, MAX_BODY, MAX_BODY + 1, 2 * MAX_BODY, 2 * MAX_BODY + 7] {
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+            let body: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            let long = Frame::new(Kind::Reply, body);
+            let next = Frame::new(Kind::Event, b"{}".to_vec());
+            let sent = [long.encode(), next.encode()].concat();
+
+            let sending = thread::spawn(move || theirs.write_all(&sent));
+
+            assert!(receive(&mut ours).unwrap() == long, "{length} bytes");
+            assert_eq!(receive(&mut ours).unwrap(), next);
+            sending.join().unwrap().unwrap();
+        }
+    }
 }

@@ -17,8 +17,11 @@ use serde::de::DeserializeOwned;
 /// Bytes before the body.
 pub const HEADER: usize = 5;
 
-/// The longest body. Listings of thousands of panes fit; nothing else comes near.
+/// The longest body. What is longer is sent in pieces.
 pub const MAX_BODY: usize = 8 << 20;
+
+/// The longest answer that a client takes in pieces: listings of a hundred thousand panes fit.
+pub const MAX_ANSWER: usize = 256 << 20;
 
 /// What a frame is.
 ///
@@ -38,6 +41,8 @@ pub enum Kind {
     Reply = 5,
     /// One event of a stream that was asked for, as JSON.
     Event = 6,
+    /// The beginning of a body that is longer than one may be; the next frame goes on with it.
+    Part = 7,
     /// Attach to a pane: [`crate::pane::Attach`].
     Attach = 16,
     /// Keys from an attached client, as they came from its terminal.
@@ -63,13 +68,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Hello,
         Self::Welcome,
         Self::Refused,
         Self::Request,
         Self::Reply,
         Self::Event,
+        Self::Part,
         Self::Attach,
         Self::Input,
         Self::Resize,
@@ -140,11 +146,18 @@ impl Frame {
             .map_err(|error| FrameError::Body { kind: self.kind, why: error.to_string() })
     }
 
-    /// The frame as bytes on the wire.
+    /// The frame as bytes on the wire; as several frames, if its body is longer than one may be.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER + self.body.len());
-        append(&mut bytes, self.kind, &[&self.body]);
+        let frames = 1 + self.body.len() / MAX_BODY;
+        let mut bytes = Vec::with_capacity(frames * HEADER + self.body.len());
+        let mut rest = &self.body[..];
+        while rest.len() > MAX_BODY {
+            let (piece, after) = rest.split_at(MAX_BODY);
+            append(&mut bytes, Kind::Part, &[piece]);
+            rest = after;
+        }
+        append(&mut bytes, self.kind, &[rest]);
         bytes
     }
 }

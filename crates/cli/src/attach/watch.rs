@@ -183,6 +183,7 @@ impl<'a> Watch<'a> {
             | Kind::Refused
             | Kind::Request
             | Kind::Event
+            | Kind::Part
             | Kind::Attach
             | Kind::Input
             | Kind::Resize

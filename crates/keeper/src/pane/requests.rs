@@ -50,6 +50,7 @@ impl Pane {
             | Kind::Refused
             | Kind::Reply
             | Kind::Event
+            | Kind::Part
             | Kind::Attached
             | Kind::Snapshot
             | Kind::Output

@@ -18,7 +18,7 @@ impl Default for PortsConfig {
     /// Below what kernels give away by themselves (32768 and up as a rule), and above where most
     /// services live.
     fn default() -> Self {
-        Self { base: 20_000, end: 29_999, count: 10 }
+        Self { base: 20_000, end: 32_767, count: 10 }
     }
 }
 

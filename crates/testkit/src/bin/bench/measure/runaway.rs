@@ -1,5 +1,6 @@
 //! What six panes notice of a seventh that runs away (B6): the slowest keys in a hundred, with and
-//! without it.
+//! without it. Six bare terminals are typed into beside the same runaway: what they notice is the
+//! kernel's doing, and nobody above it can do better.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use anyhow::Result;
 use super::Surroundings;
 use super::echo::{Gaps, round_trip, start};
 use crate::client::Client;
-use crate::contender::Contender;
+use crate::contender::{Bare, Contender, Kind};
 use crate::report::{Report, Row, Target, percentile};
 
 /// The panes that are typed into.
@@ -50,22 +51,29 @@ pub(super) fn runaway(
             if !contender.has_limits() {
                 return Ok(());
             }
-            let opened = (0..PANES).map(|_| start(contender, "echo"));
-            let mut clients = opened.collect::<Result<Vec<_>>>()?;
-            let before = p99(&mut clients, samples)?;
+            let mut bare = Bare::new(&s.home);
+            let mut clients = [(contender.kind(), six(contender)?), (Kind::Bare, six(&mut bare)?)];
+            let before = clients.each_mut().map(|(_, clients)| p99(clients, samples));
             let argv = ["sh", "-c", script].map(str::to_owned);
             let pane = contender.open_limited(LIMITS, &argv)?;
             std::thread::sleep(HEAD_START);
-            let during = p99(&mut clients, samples)?;
+            let during = clients.each_mut().map(|(_, clients)| p99(clients, samples));
             contender.close(&pane)?;
-            calm.sample(contender.kind(), before);
-            disturbed[at].sample(contender.kind(), during);
-            ratios[at].sample(contender.kind(), during / before);
+            for (((kind, _), before), during) in clients.iter().zip(before).zip(during) {
+                let (before, during) = (before?, during?);
+                calm.sample(*kind, before);
+                disturbed[at].sample(*kind, during);
+                ratios[at].sample(*kind, during / before);
+            }
         }
         Ok(())
     });
     report.add(calm);
     disturbed.into_iter().chain(ratios).for_each(|row| report.add(row));
+}
+
+fn six(contender: &mut dyn Contender) -> Result<Vec<Client>> {
+    (0..PANES).map(|_| start(contender, "echo")).collect()
 }
 
 /// How long the slowest key in a hundred takes, over all clients.
