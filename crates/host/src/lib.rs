@@ -38,6 +38,7 @@ pub mod team;
 pub mod template;
 pub mod token;
 pub mod transcript;
+pub mod turns;
 pub mod usage;
 pub mod user;
 pub mod witness;

@@ -154,13 +154,17 @@ impl Client {
         self.flush();
     }
 
-    /// Moves on everything that waits for this client, as far as it takes it.
+    /// Moves on everything that waits for this client, as far as it takes it; to one who follows the
+    /// output, about `share` bytes of it.
     ///
     /// Afterwards either there is nothing left for it, or something waits in `out` or in its
     /// display, for which [`Client::wants_socket`] or the display asks the next wait.
-    pub(crate) fn pump(&mut self, terminal: &mut Terminal, log: &LogWriter) {
+    pub(crate) fn pump(&mut self, terminal: &mut Terminal, log: &LogWriter, share: usize) {
+        let share = if self.is_following() { share } else { usize::MAX };
+        let mut given = 0;
         self.flush();
-        while self.out.is_empty() && !self.gone && self.refill(terminal, log) {
+        while self.out.is_empty() && given < share && !self.gone && self.refill(terminal, log) {
+            given += self.out.len();
             self.flush();
         }
         self.gone |= self.leaving && self.out.is_empty();
@@ -232,6 +236,16 @@ impl Client {
     /// Whether the client has to take bytes before anything else can be sent.
     pub(crate) fn wants_socket(&self) -> bool {
         !self.out.is_empty()
+    }
+
+    /// Whether it gets the output as it is.
+    pub(crate) fn is_following(&self) -> bool {
+        matches!(self.role, Role::Following { .. })
+    }
+
+    /// Whether it follows the output, could take more of it, and has to wait for its share.
+    pub(crate) fn is_held_up(&self, end: u64) -> bool {
+        self.is_following() && !self.wants_socket() && self.is_behind(end)
     }
 
     /// Whether there is something it has not got yet.

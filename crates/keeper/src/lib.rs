@@ -17,6 +17,7 @@ mod client;
 mod display;
 mod input;
 mod limits;
+mod pace;
 mod pane;
 mod prefix;
 mod pty;

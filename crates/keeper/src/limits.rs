@@ -125,6 +125,7 @@ impl Warden {
             files: self.limits.files.map(|files| capped(Rlimited::Nofile, files)),
             data: memory.map(|memory| capped(Rlimited::Data, memory.0)),
             nice: cpu.map(nice).filter(|nice| *nice > 0),
+            goes_last: self.limits.cpu.is_some_and(|share| nice(share) > 0),
             closing: None,
         }
     }
@@ -132,8 +133,20 @@ impl Warden {
     /// The pane's first process runs.
     pub(crate) fn started(&mut self, head: u32) {
         self.groups.keep_those_with(head);
+        if self.limits.cpu.is_some() {
+            self.stand_back();
+        }
         self.looked = Instant::now();
         self.due = self.interval().map(|wait| self.looked + wait);
+    }
+
+    /// Keeping a pane that floods takes as much as flooding does: the keeper of one that may have
+    /// less of the processor takes less, too. It cannot join the pane's group, whose memory and
+    /// processes are counted.
+    fn stand_back(&self) {
+        let nice = self.limits.cpu.map_or(0, nice);
+        // Not everybody may come forward again.
+        let _refused = rustix::process::setpriority_process(None, nice);
     }
 
     /// How long to the next look; none if there is nothing to look for.
@@ -336,6 +349,9 @@ impl Warden {
                 let nice = limits.cpu.map_or(0, nice);
                 let _refused = rustix::process::setpriority_process(Some(pid), nice);
             }
+        }
+        if limits.cpu != had.cpu {
+            self.stand_back();
         }
         self.begin_again(now);
     }

@@ -18,6 +18,7 @@ use terminal::Terminal;
 use crate::client::{Client, Role};
 use crate::input::{self, Input, Item};
 use crate::limits::Warden;
+use crate::pace::Pace;
 use crate::pty::{Got, Pty};
 use crate::tree::{self, Tree};
 
@@ -79,6 +80,7 @@ pub(crate) struct Pane {
     next_client: u64,
     buffer: Vec<u8>,
     quiet_at: Option<Instant>,
+    pace: Pace,
     last_output: Option<Timestamp>,
     /// Somebody asked for the end.
     stopped: bool,
@@ -122,6 +124,7 @@ impl Pane {
             next_client: 0,
             buffer: vec![0; BATCH],
             quiet_at: None,
+            pace: Pace::default(),
             last_output: None,
             stopped: false,
             why: None,
@@ -228,12 +231,15 @@ impl Pane {
     }
 
     fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        let end = self.log.end();
+        let held_up = |client: &Client| client.is_held_up(end);
+        let followers = self.pace.deadline().filter(|_| self.clients.iter().any(held_up));
         let terminal = &self.terminal;
         let frames = self.clients.iter_mut().filter_map(|client| match &mut client.role {
             Role::Viewing(display) => display.deadline(terminal, now),
             Role::Asking | Role::Following { .. } => None,
         });
-        let own = [self.tree.deadline(), self.warden.deadline(), self.quiet_at];
+        let own = [self.tree.deadline(), self.warden.deadline(), self.quiet_at, followers];
         frames.chain(self.input.deadline()).chain(own.into_iter().flatten()).min()
     }
 
@@ -302,6 +308,9 @@ impl Pane {
         }
         self.last_output = Some(clock::now());
         self.quiet_at = Some(now + QUIET);
+        if filled >= FLOOD {
+            self.pace.flooded(now);
+        }
         self.warden.stir(now);
         if !answers.is_empty() {
             self.input.answer(&answers);
@@ -321,11 +330,13 @@ impl Pane {
 
     /// Shows every client what it has not seen, as far as it takes it.
     fn show(&mut self, now: Instant) {
+        let followers = self.clients.iter().filter(|client| client.is_following()).count();
+        let share = self.pace.share(followers, now);
         for client in &mut self.clients {
-            client.pump(&mut self.terminal, &self.log);
+            client.pump(&mut self.terminal, &self.log, share);
             if let Role::Viewing(display) = &mut client.role {
                 display.paint(&mut self.terminal, &self.log, now);
-                client.pump(&mut self.terminal, &self.log);
+                client.pump(&mut self.terminal, &self.log, share);
             }
         }
         let before = self.clients.len();

@@ -40,6 +40,8 @@ pub(crate) struct Confinement {
     pub(crate) data: Option<u64>,
     /// How far others come first.
     pub(crate) nice: Option<i32>,
+    /// Whether whoever wakes up goes before it.
+    pub(crate) goes_last: bool,
     /// What it may read and not write.
     pub(crate) closing: Option<Closing>,
 }
@@ -57,6 +59,10 @@ impl Confinement {
         }
         if let Some(nice) = self.nice {
             setpriority_process(None, nice)?;
+        }
+        if self.goes_last {
+            // It still has its share if the system does not want to hear of this.
+            let _refused = host::turns::let_others_go_first();
         }
         if let Some(closing) = &self.closing {
             // Not every container has it to give. Whoever wants to know looks from outside.

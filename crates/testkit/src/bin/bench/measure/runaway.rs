@@ -52,18 +52,18 @@ pub(super) fn runaway(
                 return Ok(());
             }
             let mut bare = Bare::new(&s.home);
-            let mut clients = [(contender.kind(), six(contender)?), (Kind::Bare, six(&mut bare)?)];
-            let before = clients.each_mut().map(|(_, clients)| p99(clients, samples));
+            let mut clients = [six(contender)?, six(&mut bare)?];
+            let before = p99s(&mut clients, samples)?;
             let argv = ["sh", "-c", script].map(str::to_owned);
             let pane = contender.open_limited(LIMITS, &argv)?;
             std::thread::sleep(HEAD_START);
-            let during = clients.each_mut().map(|(_, clients)| p99(clients, samples));
+            let during = p99s(&mut clients, samples)?;
             contender.close(&pane)?;
-            for (((kind, _), before), during) in clients.iter().zip(before).zip(during) {
-                let (before, during) = (before?, during?);
-                calm.sample(*kind, before);
-                disturbed[at].sample(*kind, during);
-                ratios[at].sample(*kind, during / before);
+            let kinds = [contender.kind(), Kind::Bare];
+            for ((kind, before), during) in kinds.into_iter().zip(before).zip(during) {
+                calm.sample(kind, before);
+                disturbed[at].sample(kind, during);
+                ratios[at].sample(kind, during / before);
             }
         }
         Ok(())
@@ -76,17 +76,18 @@ fn six(contender: &mut dyn Contender) -> Result<Vec<Client>> {
     (0..PANES).map(|_| start(contender, "echo")).collect()
 }
 
-/// How long the slowest key in a hundred takes, over all clients.
-fn p99(clients: &mut [Client], samples: usize) -> Result<f64> {
+/// How long the slowest key in a hundred takes, over the clients of each kind. They take turns.
+fn p99s(kinds: &mut [Vec<Client>; 2], samples: usize) -> Result<[f64; 2]> {
     let mut gaps = Gaps(1);
-    let mut taken = Vec::with_capacity(samples);
+    let mut taken = [const { Vec::new() }; 2];
     for (number, &key) in (0..samples).zip(KEYS.iter().cycle()) {
-        let at = number % clients.len();
-        let client = &mut clients[at];
-        client.drain(gaps.next(1500))?;
-        let begin = Instant::now();
-        round_trip(client, key, &[key])?;
-        taken.push(begin.elapsed().as_secs_f64() * 1e6);
+        for (clients, taken) in kinds.iter_mut().zip(&mut taken) {
+            let client = &mut clients[number % PANES];
+            client.drain(gaps.next(1500))?;
+            let begin = Instant::now();
+            round_trip(client, key, &[key])?;
+            taken.push(begin.elapsed().as_secs_f64() * 1e6);
+        }
     }
-    Ok(percentile(&taken, 99).unwrap_or_default())
+    Ok(taken.map(|taken| percentile(&taken, 99).unwrap_or_default()))
 }
