@@ -12,8 +12,9 @@ use crate::connect::Link;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// How many questions are open at once. More than a user types; a script may.
-const AT_ONCE: usize = 256;
+/// How many questions are open at once: a little less than what the daemon listens to, so that
+/// others are heard as well.
+const AT_ONCE: usize = 240;
 
 /// `stopping 3 panes…`.
 #[derive(Debug)]

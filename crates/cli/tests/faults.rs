@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::client::{Connection, connect_in};
+use protocol::client::{CONTROL_SOCKET, Connection, connect_in};
 use protocol::frame::{self, Frame, Kind};
 use protocol::greeting::{Hello, Refusal, Versions};
 use protocol::pane::{self, Attach, View};
@@ -192,6 +192,21 @@ fn garbage_on_either_socket_hurts_nobody() {
     assert_eq!(home.daemon_pid(), daemon);
     home.ccmux(&["send", "work", "echo fine-$((1+1))", "--enter"]).ok();
     home.ccmux(&["wait", "work", "--for", "text=fine-2", "--timeout", "20"]).ok();
+}
+
+/// B3: one client too many is heard when another one has left.
+#[test]
+fn a_client_too_many_waits_for_its_turn() {
+    let home = Home::new(CCMUX);
+    home.start_daemon();
+    let run = home.state_root().join("run");
+    let connect = |_| Connection::open(&run, CONTROL_SOCKET).unwrap();
+    let mut clients: Vec<Connection> = (0..256).map(connect).collect();
+
+    let mut listing = home.ccmux(&["ls"]).spawn();
+    drop(clients.pop());
+
+    assert!(listing.wait().unwrap().success());
 }
 
 #[test]

@@ -22,8 +22,11 @@ use crate::command::{Failure, changes_something};
 use crate::frames::{Frames, NoFrame};
 use crate::supervisor::Supervisor;
 
-/// How many clients may be connected at once.
+/// How many clients are listened to at once. The others wait for their turn.
 const CONNECTIONS: usize = 256;
+
+/// How long they wait.
+const TURN: Duration = Duration::from_secs(30);
 
 /// How long a client may take for its first word.
 const GREETING: Duration = Duration::from_secs(10);
@@ -66,13 +69,15 @@ impl Supervisor {
         if !socket::is_ours(&stream) {
             return warn!("a connection of another user was dropped");
         }
-        let permit = Arc::clone(permits).try_acquire_owned().ok();
+        let turn = timeout(TURN, Arc::clone(permits).acquire_owned());
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
             let frames = Frames::new(stream);
-            match permit {
-                Some(permit) => this.converse(frames, permit).await,
-                None => refuse(frames, "too many clients are connected to the daemon").await,
+            match turn.await {
+                Ok(Ok(permit)) => this.converse(frames, permit).await,
+                Ok(Err(_)) | Err(_) => {
+                    refuse(frames, "too many clients are connected to the daemon").await;
+                }
             }
         });
     }
