@@ -642,9 +642,16 @@ fn let_them_edit(
         let tally = &tallies[name];
         assert!(tally.done && tally.strange.is_empty(), "{name}: {tally:#?}");
         assert_eq!(tally.landed.len() + tally.refused.len(), edits, "{name}: {tally:#?}");
-        println!("{name}: {} landed, {} refused", tally.landed.len(), tally.refused.len());
     }
     (tallies, dirs)
+}
+
+/// How many edits landed and were refused, for people.
+fn told(tallies: &BTreeMap<&str, Tally>) -> String {
+    let one = |(name, tally): (&&str, &Tally)| {
+        format!("{name}: {} landed, {} refused", tally.landed.len(), tally.refused.len())
+    };
+    tallies.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// The lines of the three files in a directory.
@@ -679,6 +686,7 @@ fn heavy_seven_claudes_in_one_directory() {
     }
 
     let (tallies, dirs) = let_them_edit(&user, &["--workspace", "shared"]);
+    println!("{}", told(&tallies));
 
     assert!(dirs.values().all(|dir| *dir == user.project), "{dirs:?}");
     let landed = sorted(tallies.values().flat_map(|tally| tally.landed.clone()));
@@ -716,6 +724,7 @@ fn heavy_seven_claudes_in_worktrees() {
     git(&user.project, &["commit", "-q", "-m", "files"]);
 
     let (tallies, dirs) = let_them_edit(&user, &["--workspace", "worktree", "--session", "team"]);
+    println!("{}", told(&tallies));
 
     assert_eq!(lines_in(&user.project), [], "nobody touched the user's own tree");
     for (name, dir) in &dirs {

@@ -131,10 +131,13 @@ async fn gather(body: Body) -> Option<Bytes> {
     while let Some(piece) = pieces.next().await {
         let piece = piece.ok()?;
         length += piece.len();
-        match length {
-            0..=BODY => gathered.extend_from_slice(&piece),
-            ..=LINGER => gathered = Vec::new(),
-            _ => return None,
+        if length > LINGER {
+            return None;
+        }
+        if length <= BODY {
+            gathered.extend_from_slice(&piece);
+        } else {
+            gathered = Vec::new();
         }
     }
     (length <= BODY).then(|| gathered.into())
