@@ -3,14 +3,12 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use host::file::Survive;
 use host::log::LogWriter;
-use host::{clock, hooks, record, socket};
+use host::{clock, hooks, socket};
 use model::limits::Policy;
-use model::{Ending, EndingReason, Size, Timestamp};
+use model::{Size, Timestamp};
 use protocol::frame::{Frame, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use terminal::Terminal;
@@ -20,8 +18,9 @@ use crate::input::{self, Input, Item};
 use crate::limits::Warden;
 use crate::pace::Pace;
 use crate::pty::{Got, Pty};
-use crate::tree::{self, Tree};
+use crate::tree::Tree;
 
+mod farewell;
 mod limits;
 mod requests;
 
@@ -45,14 +44,14 @@ const NEXT_PIECE: Duration = Duration::from_micros(12);
 /// than a processor falls asleep and is woken up again.
 const ECHO: Duration = Duration::from_micros(80);
 
+/// For how long a processor counts as wanted by others after it came back late.
+const CROWDED: Duration = Duration::from_secs(10);
+
 /// The pane was quiet for this long: time to bring the screen up to date.
 const QUIET: Duration = Duration::from_millis(10);
 
 /// How long what is left of a pane may take to leave after its head has.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// How long clients may take to get the last picture.
-const FAREWELL: Duration = Duration::from_millis(300);
 
 /// How many clients one pane serves.
 const CLIENTS_AT_MOST: usize = 128;
@@ -81,6 +80,7 @@ pub(crate) struct Pane {
     buffer: Vec<u8>,
     quiet_at: Option<Instant>,
     pace: Pace,
+    crowded_until: Option<Instant>,
     last_output: Option<Timestamp>,
     /// Somebody asked for the end.
     stopped: bool,
@@ -125,6 +125,7 @@ impl Pane {
             buffer: vec![0; BATCH],
             quiet_at: None,
             pace: Pace::default(),
+            crowded_until: None,
             last_output: None,
             stopped: false,
             why: None,
@@ -243,10 +244,17 @@ impl Pane {
         frames.chain(self.input.deadline()).chain(own.into_iter().flatten()).min()
     }
 
-    /// Looks out for what comes of a key.
+    /// Looks out for what comes of a key, where nobody else wants the processor: whoever yields to
+    /// somebody who does gets it back a whole turn later.
     fn catch_echo(&mut self, now: Instant) {
+        if self.crowded_until.is_some_and(|until| now < until) {
+            return;
+        }
         while self.read_pane(now) == Got::Nothing && now.elapsed() < ECHO {
             std::thread::yield_now();
+        }
+        if now.elapsed() > ECHO * 4 {
+            self.crowded_until = Some(now + CROWDED);
         }
     }
 
@@ -420,63 +428,6 @@ impl Pane {
         self.stopped = true;
         self.warden.rest();
         self.tree.hang_up(grace, now);
-    }
-
-    /// The last bytes, the last picture, the record of the end, in that order.
-    fn finish(mut self) {
-        self.pty.release();
-        let until = Instant::now() + FAREWELL;
-        while Instant::now() < until && self.read_pane(Instant::now()) != Got::End {
-            self.wait_for_pane(until);
-        }
-        self.terminal.settle();
-        let snapshot = self.terminal.snapshot();
-        self.log.snapshot(&snapshot);
-        self.warden.leave();
-        let ending = self.ending();
-        hooks::point("keeper.ending");
-        if let Err(error) = record::write(Path::new("exit.json"), &ending, Survive::PowerLoss) {
-            complain(&error.to_string());
-        }
-        self.take_leave(&ending, until);
-    }
-
-    fn wait_for_pane(&self, until: Instant) {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
-        // Nothing to do about a failed wait but to look again.
-        let _ready = poll(&mut [PollFd::new(&self.pty, PollFlags::IN)], Some(&timeout));
-    }
-
-    fn ending(&self) -> Ending {
-        let (code, signal) = self.tree.head_ended().map_or((None, None), tree::code_and_signal);
-        let reason = if self.stopped { EndingReason::Stopped } else { EndingReason::Exited };
-        let mut ending = Ending::of(code, signal, reason, clock::now());
-        let killed = || self.warden.why_killed().filter(|_| signal == Some(9) && !self.stopped);
-        ending.detail = self.why.clone().or_else(killed);
-        ending
-    }
-
-    /// Shows every client the last picture and tells it that this was the last.
-    fn take_leave(&mut self, ending: &Ending, until: Instant) {
-        let end = self.log.end();
-        let behind = |pane: &Self| pane.clients.iter().any(|client| client.is_behind(end));
-        while behind(self) && Instant::now() < until {
-            self.wait();
-            self.show(Instant::now());
-        }
-        for client in &mut self.clients {
-            // The terminal is the client's again: what follows is for it to clear up.
-            client.role = Role::Asking;
-            client.send(&Frame::json(Kind::Ended, ending));
-            client.leaving = true;
-        }
-        while !self.clients.is_empty() && Instant::now() < until {
-            self.show(Instant::now());
-            if self.clients.iter().any(Client::wants_socket) {
-                self.wait();
-            }
-        }
     }
 
     fn queue(&mut self, item: Item) {
