@@ -205,6 +205,28 @@ fn memory_processes_and_files_are_kept_within_their_limits() {
     assert!(!made.iter().any(|group| group.exists()), "{made:?}");
 }
 
+/// B6: who may have less of the processor than others lets them go first, and so do its children.
+#[test]
+fn a_pane_with_a_small_share_goes_last() {
+    let home = Home::new(CCMUX);
+    let policy = |limits: &str| {
+        let words = ["new", "-d", "--json", "--limit", limits, "--", "sh", "-c", "sleep 1000; :"];
+        let head = Pane::from_json(&home.ccmux(&words).json()["pane"]).head.pid;
+        let child =
+            testkit::wait::wait_for("its child", PATIENCE, || process::descendants(head).pop());
+        [head, child].map(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            // The 41st field; the second is a name and may contain anything.
+            let fields = stat.rsplit_once(')').unwrap().1;
+            fields.split_whitespace().nth(38).unwrap().to_owned()
+        })
+    };
+
+    let (usual, batch) = ("0", "3");
+    assert_eq!(policy("cpu=10"), [batch, batch]);
+    assert_eq!(policy("cpu=100"), [usual, usual]);
+}
+
 #[test]
 fn without_groups_processes_are_counted_and_the_pane_is_frozen() {
     let home = Home::new(CCMUX);
