@@ -1,7 +1,9 @@
-//! The command line: what can be typed, and nothing about what happens then.
+//! The definition of the command line: commands, options and help text.
 
 mod environment;
 mod examples;
+mod groups;
+mod help;
 mod hook;
 mod limits;
 mod lock;
@@ -19,11 +21,12 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use model::isolation::Method;
 use model::key::Key;
-use model::limits::LimitWishes;
+use model::limits::LimitOverrides;
 use model::{IdempotencyKey, Name, SessionMode, Size, WorkspaceKind};
-use protocol::look::Until;
+use protocol::pane_io::Until;
 
-pub(crate) use environment::{EnvArgs, SurroundingsArgs};
+pub(crate) use environment::{EnvArgs, PaneEnvArgs};
+pub(crate) use help::HelpArgs;
 pub(crate) use hook::HookArgs;
 pub(crate) use limits::{LimitArgs, ThawArgs};
 pub(crate) use lock::{AcquireArgs, CheckArgs, LockCommand, LockLsArgs, ReleaseArgs, RenewArgs};
@@ -37,101 +40,113 @@ pub(crate) use values::Variable;
 use values::{seconds, until};
 pub(crate) use workspace::{ShareArgs, TrustArgs};
 
-/// What every verb takes stands apart from what is its own.
+/// Help heading of the options that every command accepts.
 const GLOBAL: &str = "Global options";
 
-/// Run AI coding agents side by side, each in a terminal pane that outlives everything else
+/// Run AI coding agents side by side in persistent terminal panes
 ///
-/// Without a verb, attaches to the pane created last, or starts a shell in a new one.
+/// Without a command, attaches to the most recently created pane, or starts a shell in a new pane
+/// if there is none. The name of an agent is a command, too: `ccmux claude --model opus` is short
+/// for `ccmux new -- claude --model opus`.
 #[derive(Debug, Parser)]
-#[command(name = "ccmux", version, after_help = examples::TOP, disable_help_subcommand = true)]
+#[command(
+    name = "ccmux",
+    version,
+    help_template = groups::template(),
+    after_help = examples::TOP,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Cli {
-    /// Keep everything in this directory (default: $CCMUX_HOME, or ~/.ccmux)
+    /// State root directory (default: $CCMUX_HOME, or ~/.ccmux)
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) home: Option<PathBuf>,
 
-    /// Print JSON instead of text, errors included
+    /// Print JSON instead of text, including errors
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// The verbs. One variant, one file under `commands/`.
+/// The commands. Each variant has its own file in `commands/`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a command in a new pane
     New(Box<NewArgs>),
     /// List sessions and panes
-    #[command(after_help = examples::LS)]
-    Ls,
-    /// Show everything about a pane or a session
+    #[command(aliases = ["list-sessions", "list-panes"])]
+    Ls(LsArgs),
+    /// Show details of a pane or session
     Show(ShowArgs),
     /// Attach this terminal to a pane
+    #[command(aliases = ["attach-session", "a"])]
     Attach(AttachArgs),
-    /// Give a pane or a session another name
+    /// Rename a pane or session
     Rename(RenameArgs),
     /// Type text and keys into a pane
     Send(SendArgs),
-    /// Say something to panes when they can take it, and see what became of it
+    /// Send messages to panes and track their delivery
     Message(MessageArgs),
-    /// Print what a pane shows or has written
+    /// Print the screen or the output log of a pane
     Read(ReadArgs),
-    /// Show or change what a pane may take
+    /// Show or change the resource limits of a pane
     Limit(LimitArgs),
-    /// Let the processes of frozen panes go on
+    /// Resume the processes of frozen panes
     Thaw(ThawArgs),
-    /// Wait until something is true of a pane
+    /// Wait until a pane exits or prints a matching line
     Wait(WaitArgs),
-    /// End the processes of panes or sessions and keep their directories
+    /// Stop the processes of panes or sessions and keep their directories
     Stop(StopArgs),
-    /// Start panes again that have ended, each going on with its own conversation
+    /// Restart exited panes and resume their conversations
     Restore(RestoreArgs),
-    /// End panes and retire their directories
+    /// Stop panes and move their directories to the trash
+    #[command(aliases = ["kill", "kill-pane"])]
     Close(CloseArgs),
-    /// End every pane of sessions and delete everything of them
+    /// Stop all panes of sessions and move the sessions to the trash
     Purge(PurgeArgs),
-    /// Bring a team of panes to what its file says
+    /// Create or update a team of panes from a file
     Up(UpArgs),
-    /// End every process of a team and keep its directories
+    /// Stop all panes of a team and keep their directories
     Down(DownArgs),
-    /// Delete what has been in the trash for long enough, and retire what belongs to no pane
+    /// Delete expired trash and move orphaned directories to the trash
     Gc(GcArgs),
-    /// Show the environment of a pane, and who set what of it
+    /// Show the environment of a pane and the source of each variable
     Env(EnvArgs),
-    /// Let the commands of a project be run in new workspaces
+    /// Allow a project to run its setup commands in new workspaces
     Trust(TrustArgs),
-    /// Give all panes files to read
+    /// Share read-only files with all panes
     Share(ShareArgs),
-    /// Show, add and remove what sessions can begin with
+    /// List, show, add and remove session templates
     #[command(subcommand, after_help = template::TEMPLATE, disable_help_subcommand = true)]
     Template(TemplateCommand),
-    /// Give a legacy session directories of its own
+    /// Convert a legacy session to an isolated session
     Migrate(MigrateArgs),
-    /// Print what has happened
+    /// Print the event log
     Events(EventsArgs),
-    /// Check that everything is as it should be, and say what to do where it is not
+    /// Check panes, directories and configuration for problems and suggest fixes
     #[command(after_help = examples::DOCTOR)]
     Doctor,
-    /// Show the configuration in force, and where each value comes from
+    /// Show the effective configuration and the source of each value
     Config(ConfigArgs),
-    /// Answer the hook of an agent
+    /// Handle a hook event of an agent
     Hook(HookArgs),
-    /// Claim files so that nobody else changes them
+    /// Lock files against concurrent edits
     #[command(subcommand, after_help = lock::LOCK, disable_help_subcommand = true)]
     Lock(LockCommand),
     /// Serve the HTTP API
     Serve(ServeArgs),
-    /// Print or replace a token of the HTTP API
+    /// Print or rotate an HTTP API token
     Token(TokenArgs),
-    /// Control the daemon
+    /// Manage the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(CompletionsArgs),
-    /// Write the manual pages into a directory
+    /// Print the help of a command, or compare the commands with those of tmux
+    Help(HelpArgs),
+    /// Write the manual pages to a directory
     #[command(hide = true)]
     Man(ManArgs),
 }
@@ -140,74 +155,75 @@ pub(crate) enum Command {
 #[derive(Debug, Default, Args)]
 #[command(after_help = examples::NEW)]
 pub(crate) struct NewArgs {
-    /// Call the pane this; its program's name otherwise
+    /// Name of the pane (default: the name of the program)
     #[arg(short, long)]
     pub(crate) name: Option<Name>,
 
-    /// Join this session, by name or id; a new name makes a new session
+    /// Session to add the pane to, by name or ID; created if it does not exist
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// Run this agent: claude, codex, gemini, opencode, shell, or one of your own in ccmux.toml;
-    /// told by the program otherwise
+    /// Agent to run: claude, codex, gemini, opencode, shell, or an agent defined in ccmux.toml
+    /// (default: inferred from the command)
     #[arg(long)]
     pub(crate) agent: Option<String>,
 
-    /// Keep the agent apart by config_dir, home or none; a new session's panes then follow suit
+    /// Isolation method: config_dir, home or none (default: that of the session, or of ccmux.toml); a
+    /// new session uses it for later panes too
     #[arg(long, value_name = "METHOD")]
     pub(crate) isolation: Option<Method>,
 
-    /// Whose directories a new session works in: isolated or legacy; as $CCMUX_SESSION_MODE says,
-    /// or isolated, otherwise
+    /// Mode of a new session: isolated or legacy (default: $CCMUX_SESSION_MODE, or isolated)
     #[arg(long)]
     pub(crate) mode: Option<SessionMode>,
 
-    /// Let a new session begin with copies of what is in this template
+    /// Template to create a new session from (default: no template)
     #[arg(long, value_name = "TEMPLATE")]
     pub(crate) template: Option<String>,
 
-    /// Work in a tree of this kind: auto, worktree, clone, copy, shared or empty
+    /// Kind of workspace: auto, worktree, clone, copy, shared or empty (default: from ccmux.toml, or
+    /// auto)
     #[arg(long, value_name = "KIND")]
     pub(crate) workspace: Option<WorkspaceKind>,
 
-    /// Start in this directory; the current one otherwise
+    /// Directory to start in (default: the current directory)
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// Set a variable, or hand one down from this environment (can be repeated)
+    /// Set an environment variable; without a value, copy it from the current environment (can be
+    /// repeated)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<Variable>,
 
     #[command(flatten)]
-    pub(crate) surroundings: SurroundingsArgs,
+    pub(crate) pane_env: PaneEnvArgs,
 
-    /// Size of the screen until a terminal attaches; this terminal's, or 80x24, otherwise
+    /// Screen size until a terminal attaches (default: the size of this terminal, or 80x24)
     #[arg(long, value_name = "COLSxROWS")]
     pub(crate) size: Option<Size>,
 
-    /// Let the pane take at most this, such as disk=1G,memory=4G,processes=500,cpu=50,files=4096;
-    /// policy=freeze|stop|warn says what happens otherwise (can be repeated)
+    /// Resource limits, such as disk=1G,memory=4G,processes=500,cpu=50,files=4096; with
+    /// policy=freeze|stop|warn, the action when a limit is exceeded (can be repeated)
     #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) limit: Vec<LimitWishes>,
+    pub(crate) limit: Vec<LimitOverrides>,
 
-    /// Say which unit of its session the pane belongs to
+    /// Unit of the session that the pane belongs to
     #[arg(long)]
     pub(crate) unit: Option<Name>,
 
-    /// Tell its agent this first, as soon as it listens
+    /// First prompt, sent as soon as the agent accepts input
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
 
-    /// Start nothing if the same command with the same key has started a pane before: answer with
-    /// that one
+    /// Idempotency key: repeating the same request with the same key returns the existing pane
     #[arg(long)]
     pub(crate) key: Option<IdempotencyKey>,
 
-    /// Do not attach (implied without a terminal, and by --json)
+    /// Do not attach (implied by --json and when there is no terminal)
     #[arg(short, long)]
     pub(crate) detach: bool,
 
-    /// Program and arguments, or arguments of the named agent, after `--`; your shell otherwise
+    /// Program and arguments, or only the arguments if --agent is given (default: your shell)
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -216,18 +232,29 @@ pub(crate) struct NewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::SHOW)]
 pub(crate) struct ShowArgs {
-    /// Pane or session: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane or session: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "TARGET")]
     pub(crate) id: String,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::LS)]
+pub(crate) struct LsArgs {
+    /// List ended panes, too (always on)
+    #[arg(short, long, hide = true)]
+    all: bool,
 }
 
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 #[command(after_help = examples::ATTACH)]
 pub(crate) struct AttachArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE; the one created last otherwise
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE (default: the most recently created pane)
+    #[arg(value_name = "PANE")]
     pub(crate) id: Option<String>,
 
-    /// Watch without typing
+    /// Watch without sending input
     #[arg(long)]
     pub(crate) read_only: bool,
 }
@@ -236,10 +263,11 @@ pub(crate) struct AttachArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::RENAME)]
 pub(crate) struct RenameArgs {
-    /// Pane or session: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane or session: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "TARGET")]
     pub(crate) id: String,
 
-    /// The new name
+    /// New name
     pub(crate) name: Name,
 }
 
@@ -247,10 +275,11 @@ pub(crate) struct RenameArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::SEND)]
 pub(crate) struct SendArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "PANE")]
     pub(crate) id: String,
 
-    /// Text to type, joined by spaces; a single `-` reads it from standard input
+    /// Text to type; words are joined by spaces, and a single `-` reads standard input
     pub(crate) text: Vec<String>,
 
     /// Press a key after the text, such as esc, ctrl-c, up or f5 (can be repeated)
@@ -261,7 +290,7 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     pub(crate) enter: bool,
 
-    /// Give up when the pane has not taken the text after this many seconds
+    /// Seconds to wait for the pane to accept the text before failing with exit code 5
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     pub(crate) timeout: Duration,
 }
@@ -270,26 +299,27 @@ pub(crate) struct SendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::READ)]
 pub(crate) struct ReadArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "PANE")]
     pub(crate) id: String,
 
-    /// Print the visible screen as text (this is the default)
+    /// Print the visible screen as text (the default)
     #[arg(long, conflicts_with = "log")]
     pub(crate) screen: bool,
 
-    /// Print the raw output that is kept, escape sequences included
+    /// Print the output log with its escape sequences (on a terminal: those that are safe)
     #[arg(long)]
     pub(crate) log: bool,
 
-    /// Print only the last lines; without --screen and --log, of screen and history
+    /// Print only the last N lines; without --screen or --log, including scrollback
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     pub(crate) lines: Option<usize>,
 
-    /// Begin at this byte of the output
+    /// Start at this byte offset of the log (default: the oldest byte kept)
     #[arg(long, value_name = "OFFSET", requires = "log")]
     pub(crate) from: Option<u64>,
 
-    /// Go on with what the pane writes, until it ends
+    /// Keep printing new output until the pane exits
     #[arg(long, requires = "log", conflicts_with = "json")]
     pub(crate) follow: bool,
 }
@@ -298,14 +328,15 @@ pub(crate) struct ReadArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::WAIT)]
 pub(crate) struct WaitArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "PANE")]
     pub(crate) id: String,
 
-    /// What to wait for: exit, or text=RE for a line that matches a regular expression
-    #[arg(long = "for", value_name = "WHAT", value_parser = until)]
+    /// Condition to wait for: exit, or text=REGEX for an output line that matches
+    #[arg(long = "for", value_name = "CONDITION", value_parser = until)]
     pub(crate) until: Until,
 
-    /// Give up after this many seconds (exit code 5); never otherwise
+    /// Give up after this many seconds (exit code 5; default: never)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -314,11 +345,11 @@ pub(crate) struct WaitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::STOP)]
 pub(crate) struct StopArgs {
-    /// Panes or sessions: name, id, unique beginning of an id, or SESSION/PANE
-    #[arg(required = true, value_name = "ID")]
+    /// Panes or sessions: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(required = true, value_name = "TARGET")]
     pub(crate) ids: Vec<String>,
 
-    /// Kill what has not left by itself after this many seconds
+    /// Seconds to wait for processes to exit before killing them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
 }
@@ -327,9 +358,9 @@ pub(crate) struct StopArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::RESTORE)]
 pub(crate) struct RestoreArgs {
-    /// Panes, or sessions for all of their panes that have ended: name, id, unique beginning of an
-    /// id, or SESSION/PANE
-    #[arg(required = true, value_name = "ID")]
+    /// Panes, or sessions to restore all their exited panes: name, ID, unique ID prefix, or
+    /// SESSION/PANE
+    #[arg(required = true, value_name = "TARGET")]
     pub(crate) ids: Vec<String>,
 }
 
@@ -337,15 +368,16 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::CLOSE)]
 pub(crate) struct CloseArgs {
-    /// Panes: name, id, unique beginning of an id, or SESSION/PANE
-    #[arg(required = true, value_name = "ID")]
+    /// Panes: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(required = true, value_name = "PANE")]
     pub(crate) ids: Vec<String>,
 
-    /// Kill what has not left by itself after this many seconds
+    /// Seconds to wait for processes to exit before killing them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
 
-    /// Lose the work that this word stands for; an error that names work gives it (can be repeated)
+    /// Discard the unsaved work identified by TOKEN, which the error about it contains (can be
+    /// repeated)
     #[arg(long, value_name = "TOKEN")]
     pub(crate) discard: Vec<String>,
 }
@@ -354,19 +386,24 @@ pub(crate) struct CloseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::PURGE)]
 pub(crate) struct PurgeArgs {
-    /// Sessions: name, id or unique beginning of an id
+    /// Sessions: name, ID or unique ID prefix
     #[arg(required = true, value_name = "SESSION")]
     pub(crate) ids: Vec<String>,
 
-    /// Kill what has not left by itself after this many seconds
+    /// Seconds to wait for processes to exit before killing them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
 
-    /// Lose the work that this word stands for; an error that names work gives it (can be repeated)
+    /// Discard the unsaved work identified by TOKEN, which the error about it contains (can be
+    /// repeated)
     #[arg(long, value_name = "TOKEN")]
     pub(crate) discard: Vec<String>,
 
-    /// Do not ask; without a terminal, and with --json, nobody can be asked
+    /// Delete the data at once (default: after the retention period in the trash)
+    #[arg(long)]
+    pub(crate) now: bool,
+
+    /// Do not ask for confirmation (required with --json and when there is no terminal)
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -375,11 +412,11 @@ pub(crate) struct PurgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::GC)]
 pub(crate) struct GcArgs {
-    /// Only say what would be done
+    /// Print what would be deleted or moved without doing it
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Delete everything that is in the trash, however long it has been there
+    /// Delete everything in the trash, regardless of age
     #[arg(long)]
     pub(crate) empty_trash: bool,
 }
@@ -388,11 +425,11 @@ pub(crate) struct GcArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::EVENTS)]
 pub(crate) struct EventsArgs {
-    /// Begin after the event of this number; with the oldest that is kept otherwise
+    /// Start after event number N (default: start at the oldest event kept)
     #[arg(long, value_name = "N")]
     pub(crate) after: Option<u64>,
 
-    /// Go on with what happens from now on
+    /// Keep printing new events as they happen
     #[arg(long)]
     pub(crate) follow: bool,
 }
@@ -401,32 +438,36 @@ pub(crate) struct EventsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::CONFIG)]
 pub(crate) struct ConfigArgs {
-    /// Only look whether the file is right; if not, name everything that is wrong (exit code 2)
+    /// Check the configuration file and report every error (exit code 2 if there is one)
     #[arg(long, conflicts_with = "defaults")]
     pub(crate) check: bool,
 
-    /// Print a complete file, in which every key is explained and has its default
+    /// Print a complete configuration file with every key explained and set to its default
     #[arg(long)]
     pub(crate) defaults: bool,
 }
 
-/// The verbs of `daemon`.
+/// The commands of `daemon`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
     /// Run the daemon in the foreground
+    #[command(after_help = examples::DAEMON_RUN)]
     Run(DaemonRunArgs),
-    /// Start the daemon in the background, unless it runs already
+    /// Start the daemon in the background if it is not running
+    #[command(after_help = examples::DAEMON_START)]
     Start,
-    /// Stop the daemon and leave every pane running
+    /// Stop the daemon; panes keep running
+    #[command(after_help = examples::DAEMON_STOP)]
     Stop,
-    /// Report whether the daemon runs (exit code 6 if not)
+    /// Show whether the daemon is running (exit code 6 if not)
+    #[command(after_help = examples::DAEMON_STATUS)]
     Status,
 }
 
 /// Arguments of `daemon run`.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonRunArgs {
-    /// Leave the terminal and say on standard output, in one line, when we are ready
+    /// Detach from the terminal and print one line on standard output when ready
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
 }
@@ -435,14 +476,14 @@ pub(crate) struct DaemonRunArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to generate the script for
     pub(crate) shell: Shell,
 }
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Where to write them; made if missing
+    /// Output directory; created if it does not exist
     pub(crate) dir: PathBuf,
 }
 
@@ -459,12 +500,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn command_definition_passes_clap_assertions() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn everything_after_two_dashes_belongs_to_the_command() {
+    fn new_passes_everything_after_two_dashes_to_the_command() {
         let cli = parse(&["new", "--json", "--", "claude", "--json", "-d", "--", "x"]).unwrap();
 
         let Some(Command::New(new)) = cli.command else { panic!("parsed {cli:?}") };
@@ -473,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_new_are_those_of_the_contract() {
+    fn new_accepts_all_documented_options() {
         let cli = parse(&[
             "new",
             "-n",
@@ -513,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_follow_the_text_to_send() {
+    fn send_accepts_options_after_the_text() {
         let cli =
             parse(&["send", "dev1", "fix", "it", "--enter", "--key", "esc", "--timeout", "0.5"])
                 .unwrap();
@@ -526,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_make_no_sense_are_refused() {
+    fn invalid_command_lines_are_rejected() {
         let cases: &[(&[&str], ErrorKind)] = &[
             (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
             (&["restore"], ErrorKind::MissingRequiredArgument),

@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The commands, one file each.
 
 mod attach;
 mod bare;
@@ -11,6 +11,7 @@ mod down;
 mod env;
 mod events;
 mod gc;
+mod help;
 mod hook;
 mod limit;
 mod lock;
@@ -36,37 +37,54 @@ mod up;
 mod wait;
 
 use crate::args::{Cli, Command};
-use crate::context::Context;
+use crate::context::{Context, now};
 use crate::environment::ClientEnv;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Does what was typed.
+/// Runs the parsed command.
 ///
 /// # Errors
 ///
-/// Why it was not done.
+/// [`Failure`] if the command does not succeed.
 pub(crate) fn run(cli: &Cli, env: ClientEnv, out: &Output) -> Result<(), Failure> {
-    // Scripts and pages are made where packages are built, which may have no home.
+    // These commands also run in package builds, where there may be no home directory.
     match &cli.command {
         Some(Command::Completions(args)) => completions::run(out, args),
+        Some(Command::Help(args)) => help::run(out, args),
         Some(Command::Man(args)) => man::run(args),
         Some(Command::Config(args)) if args.defaults => config::print_defaults(out),
         command => {
             let home = env.state_root(cli.home.as_deref())?;
             let context = Context { env, home, out: out.clone() };
             match command {
-                Some(command) => run_verb(&context, command),
+                Some(command) => run_command(&context, command),
                 None => bare::run(&context),
             }
         }
     }
 }
 
-fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
+/// Returns whether `name` is an agent: a built-in one, or one that ccmux.toml defines. An invalid
+/// configuration defines none; the daemon reports it.
+pub(crate) fn is_agent(name: &str, env: &ClientEnv, cli: &Cli) -> bool {
+    if model::agent::BUILT_IN.contains(&name) {
+        return true;
+    }
+    let Ok(home) = env.state_root(cli.home.as_deref()) else { return false };
+    // Loading the configuration creates the state root, which a mistyped command should not.
+    if !home.is_dir() {
+        return false;
+    }
+    let out = Output::new(cli.json, env, now());
+    let context = Context { env: env.clone(), home, out };
+    daemon::configuration(&context).is_ok_and(|loaded| loaded.config.agents.contains_key(name))
+}
+
+fn run_command(context: &Context, command: &Command) -> Result<(), Failure> {
     match command {
         Command::New(args) => new::run(context, args),
-        Command::Ls => ls::run(context),
+        Command::Ls(_) => ls::run(context),
         Command::Show(args) => show::run(context, args),
         Command::Attach(args) => attach::run(context, args),
         Command::Rename(args) => rename::run(context, args),
@@ -97,6 +115,7 @@ fn run_verb(context: &Context, command: &Command) -> Result<(), Failure> {
         Command::Token(args) => token::run(context, args),
         Command::Daemon(command) => daemon::run(context, command),
         Command::Completions(args) => completions::run(&context.out, args),
+        Command::Help(args) => help::run(&context.out, args),
         Command::Man(args) => man::run(args),
     }
 }

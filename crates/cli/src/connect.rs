@@ -1,358 +1,193 @@
-//! The way to the daemon: find it, start it if need be, ask, and ask again when it died.
-//!
-//! Panes do not notice the death of a daemon, and users should not either. So a question whose
-//! repetition changes nothing ([`Link::ask_again`]) goes to the next daemon when the one that was
-//! asked dies. What creates or types is asked once ([`Link::ask_once`]): if the answer is lost,
-//! nobody knows whether it was done, and the user is told so.
+//! The command line's connection to the daemon: [`client::DaemonClient`] for the state root of the
+//! [`Context`], with errors in the vocabulary of the command line.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use protocol::client::{CONTROL_SOCKET, ClientError, Connection, connect_in};
+use client::{ConnectionError, DaemonClient, DaemonCommand, DaemonError, StartError};
+use model::event::Event;
 use protocol::control::{Request, Response};
-use protocol::{ErrorBody, ErrorCode, Frame};
+use protocol::greeting::{Refusal, SUPPORTED};
+use protocol::{ErrorBody, ErrorCode};
 
 use crate::context::Context;
-use crate::start::{Started, start};
 
-/// How long it may take until some daemon answers: a start with recovery takes well under one
-/// second, a crowded machine some.
-const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
+/// The hint for errors that a restart of the daemon with this release resolves.
+const RESTART_DAEMON: &str =
+    "restart the daemon with this release: `ccmux daemon stop`; panes keep running";
 
-/// The first pause before looking again for a daemon that another client is starting. Each one is
-/// twice as long, up to [`LONGEST_PAUSE`]: twenty clients that wait should not keep the daemon
-/// they wait for from starting.
-const PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// How long an answer may take beyond what the question itself allows for.
-const SLACK: Duration = Duration::from_secs(60);
-
-/// A daemon that dies this quickly after a question may well die of it.
-const QUICK: Duration = Duration::from_secs(1);
-
-/// How many daemons in a row may die of one question.
-const DEATHS: u32 = 5;
-
-/// How to treat a daemon that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// Start one.
-    Start,
-    /// Say so.
-    Report,
-}
-
-/// The connection to the daemon, made when first needed and again when lost.
+/// A connection to the daemon, made on first use and again after it is lost.
 #[derive(Debug)]
 pub(crate) struct Link<'a> {
     context: &'a Context,
-    absent: Absent,
-    connection: Option<Connection>,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-enum Trouble {
-    /// The daemon went away in the middle.
-    Gone(io::Error),
-    /// Everything else, which asking again does not mend.
-    Final(ErrorBody),
+    client: DaemonClient,
 }
 
 impl<'a> Link<'a> {
-    /// A link that starts the daemon if there is none.
+    /// Creates a link that starts the daemon if none is running.
     pub(crate) fn new(context: &'a Context) -> Self {
-        Self { context, absent: Absent::Start, connection: None }
+        let link = Self::to_running(context);
+        Self { client: link.client.autostart(daemon_command(context)), ..link }
     }
 
-    /// A link to a daemon that must already be there.
+    /// Creates a link to a running daemon. It never starts one.
     pub(crate) fn to_running(context: &'a Context) -> Self {
-        Self { context, absent: Absent::Report, connection: None }
+        Self { context, client: DaemonClient::new(context.run_dir()) }
     }
 
-    /// Makes sure that a daemon answers.
+    /// Connects to the daemon.
     ///
     /// # Errors
     ///
-    /// Why none does.
-    pub(crate) fn connect(&mut self) -> Result<&mut Connection, ErrorBody> {
-        match &mut self.connection {
-            Some(connection) => Ok(connection),
-            none => Ok(none.insert(connect(self.context, self.absent)?)),
-        }
+    /// Why no daemon can be reached.
+    pub(crate) fn connect(&mut self) -> Result<(), ErrorBody> {
+        self.client.connect().map(drop).map_err(|error| body(self.context, error))
     }
 
-    /// Ends the daemon and waits until it is gone; false if none runs. Never starts one.
+    /// Sends a request that must not be carried out twice. If the reply is lost, `doubt` completes
+    /// the message "the daemon exited before it replied; …".
     ///
     /// # Errors
     ///
-    /// Why it still runs.
-    pub(crate) fn end_daemon(&mut self) -> Result<bool, ErrorBody> {
-        let mut connection = match open(self.context) {
-            Ok(connection) => connection,
-            Err(ClientError::Unreachable(why)) if nobody_listens(&why) => return Ok(false),
-            Err(error) => return Err(error.into_body()),
-        };
-        // Its last word may be lost with it: that it went away is the answer.
-        let mut last = connection.ask(&Request::DaemonStop).map(|_| ());
-        while last.is_ok() {
-            last = connection.receive().map(|_| ());
-        }
-        match last {
-            Err(ClientError::Lost(why)) if is_timeout(&why) => Err(silent()),
-            Ok(()) | Err(ClientError::Lost(_)) => Ok(true),
-            Err(error) => Err(error.into_body()),
-        }
-    }
-
-    /// Asks for something that must not be done twice. `doubt` completes "the daemon went away
-    /// before it answered; …".
-    ///
-    /// # Errors
-    ///
-    /// The daemon's answer, or that it has none.
-    pub(crate) fn ask_once(
+    /// The daemon's error, or why no daemon replied.
+    pub(crate) fn request_once(
         &mut self,
         request: &Request,
         doubt: &str,
     ) -> Result<Response, ErrorBody> {
-        self.ask(request).map_err(|trouble| match trouble {
-            Trouble::Final(body) => body,
-            Trouble::Gone(_) => ErrorBody::new(
-                ErrorCode::Unreachable,
-                format!("the daemon went away before it answered; {doubt}"),
-            )
-            .hint("look with `ccmux ls`; the daemon's log is in its home directory"),
+        self.client.request_once(request).map_err(|error| {
+            if matches!(error, DaemonError::OutcomeUnknown(_)) {
+                ErrorBody::new(ErrorCode::Unreachable, format!("{error}; {doubt}"))
+                    .hint("check with `ccmux ls`; see run/daemon.log in the state directory")
+            } else {
+                body(self.context, error)
+            }
         })
     }
 
-    /// Asks for something that may be asked any number of times. `request` is called again for
-    /// each, so that what is left of a timeout can be asked for.
+    /// Sends a request that is safe to repeat, and repeats it if the daemon dies. `request` is
+    /// called for each attempt, so that a timeout can be reduced to the time left.
     ///
     /// # Errors
     ///
-    /// The daemon's answer, or that none can be had.
-    pub(crate) fn ask_again(
+    /// The daemon's error, or why no daemon replied.
+    pub(crate) fn request_retry(
         &mut self,
-        mut request: impl FnMut() -> Request,
+        request: impl FnMut() -> Request,
     ) -> Result<Response, ErrorBody> {
-        let mut deaths = Deaths::default();
-        loop {
-            match self.ask(&request()) {
-                Ok(response) => return Ok(response),
-                Err(Trouble::Final(body)) => return Err(body),
-                Err(Trouble::Gone(why)) => deaths.count(&why)?,
-            }
-        }
+        self.client.request_retry(request).map_err(|error| body(self.context, error))
     }
 
-    /// Waits for the next frame of a stream that was asked for.
+    /// Streams the events after the sequence number `after` (none: all recorded events), and new
+    /// ones if `follow` is set. Survives restarts of the daemon.
+    pub(crate) fn events(
+        self,
+        after: Option<u64>,
+        follow: bool,
+    ) -> impl Iterator<Item = Result<Event, ErrorBody>> {
+        let context = self.context;
+        self.client.events(after, follow).map(|next| next.map_err(|error| body(context, error)))
+    }
+
+    /// Waits until the daemon closes the connection.
     ///
     /// # Errors
     ///
-    /// None inside if the daemon went away, and the stream should be asked for again.
-    pub(crate) fn next_frame(&mut self) -> Result<Result<Frame, io::Error>, ErrorBody> {
-        match self.connect()?.receive() {
-            Ok(frame) => Ok(Ok(frame)),
-            Err(ClientError::Lost(why)) if is_timeout(&why) => Err(silent()),
-            Err(ClientError::Lost(why)) => {
-                self.connection = None;
-                Ok(Err(why))
-            }
-            Err(error) => Err(error.into_body()),
-        }
+    /// Why no daemon can be reached.
+    pub(crate) fn wait_closed(&mut self) -> Result<(), ErrorBody> {
+        self.client.wait_closed().map_err(|error| body(self.context, error))
     }
 
-    /// Waits for what comes next for as long as it takes.
+    /// Stops the daemon and waits until it has exited. Returns false if none is running.
     ///
     /// # Errors
     ///
-    /// If there is no daemon.
-    pub(crate) fn wait_for_ever(&mut self) -> Result<(), ErrorBody> {
-        let waits = self.connect()?.set_patience(None);
-        waits.map_err(|why| ClientError::Lost(why).into_body())
-    }
-
-    fn ask(&mut self, request: &Request) -> Result<Response, Trouble> {
-        let patience = patience(request);
-        let connection = self.connect().map_err(Trouble::Final)?;
-        let answer = connection
-            .set_patience(patience)
-            .map_err(ClientError::Lost)
-            .and_then(|()| connection.ask(request));
-        match answer {
-            Ok(response) => Ok(response),
-            Err(ClientError::Lost(why)) => {
-                self.connection = None;
-                Err(if is_timeout(&why) { Trouble::Final(silent()) } else { Trouble::Gone(why) })
-            }
-            Err(error) => Err(Trouble::Final(error.into_body())),
-        }
+    /// Why it is still running.
+    pub(crate) fn stop_daemon(&mut self) -> Result<bool, ErrorBody> {
+        self.client.stop_daemon().map_err(|error| body(self.context, error))
     }
 }
 
-/// Counts daemons that died while they were asked the same thing.
-#[derive(Debug)]
-pub(crate) struct Deaths {
-    in_a_row: u32,
-    last: Instant,
+/// Converts an error of a single connection.
+pub(crate) fn connection_body(error: ConnectionError) -> ErrorBody {
+    let is_mismatch = is_mismatch(&error);
+    let body = error.into_body();
+    if is_mismatch { body.hint(RESTART_DAEMON) } else { body }
 }
 
-impl Default for Deaths {
-    fn default() -> Self {
-        Self { in_a_row: 0, last: Instant::now() }
-    }
-}
-
-impl Deaths {
-    /// Takes note of one more.
-    ///
-    /// # Errors
-    ///
-    /// When it looks as if the question kills them.
-    pub(crate) fn count(&mut self, why: &io::Error) -> Result<(), ErrorBody> {
-        let was_quick = self.last.elapsed() < QUICK;
-        self.in_a_row = if was_quick { self.in_a_row + 1 } else { 1 };
-        self.last = Instant::now();
-        if self.in_a_row <= DEATHS {
-            return Ok(());
-        }
-        let message = format!("the daemon went away {DEATHS} times before it answered: {why}");
-        Err(ErrorBody::new(ErrorCode::Unreachable, message)
-            .hint("the daemon's log is in its home directory; panes run on"))
-    }
-}
-
-fn connect(context: &Context, absent: Absent) -> Result<Connection, ErrorBody> {
-    let deadline = Instant::now() + REACHABLE_WITHIN;
-    let mut pause = PAUSE;
-    // What to say if the deadline passes.
-    let mut verdict = silent();
-    loop {
-        let error = match open(context) {
-            Ok(connection) => return Ok(connection),
-            Err(error) => error,
-        };
-        match error {
-            ClientError::Unreachable(why) if nobody_listens(&why) => {
-                if absent == Absent::Report {
-                    return Err(not_running(context));
-                }
-                match start(context, deadline)? {
-                    Started::Ready => continue,
-                    Started::AlreadyRunning(body) => verdict = body,
-                }
-            }
-            // It died while it greeted us.
-            ClientError::Lost(why) if !is_timeout(&why) => {}
-            ClientError::Lost(_) => return Err(silent()),
-            ClientError::Unreachable(why) => {
-                let socket = context.run_dir().join(CONTROL_SOCKET);
-                let message = format!("cannot connect to `{}`: {why}", socket.display());
-                return Err(ErrorBody::new(ErrorCode::Unreachable, message)
-                    .hint("is this your state root? choose another with --home or CCMUX_HOME"));
-            }
-            other @ (ClientError::Refused(_) | ClientError::Answer(_)) => {
-                return Err(other.into_body());
-            }
-        }
-        if Instant::now() + pause >= deadline {
-            return Err(verdict);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-fn open(context: &Context) -> Result<Connection, ClientError> {
-    let stream =
-        connect_in(&context.run_dir(), CONTROL_SOCKET).map_err(ClientError::Unreachable)?;
-    stream.set_read_timeout(Some(REACHABLE_WITHIN)).map_err(ClientError::Lost)?;
-    Connection::greet(stream)
-}
-
-/// No state root yet, no socket in it, or one that was left behind.
-fn nobody_listens(why: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
-    // What is no directory cannot be used, and the daemon is the one who says why.
-    matches!(why.kind(), NotFound | NotADirectory | ConnectionRefused)
-}
-
-fn is_timeout(why: &io::Error) -> bool {
-    matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// How long to wait for the answer; none waits for ever.
-fn patience(request: &Request) -> Option<Duration> {
-    let allowed = match request {
-        Request::Stop { grace_ms, .. } => *grace_ms,
-        // A tree of any size is looked through for what would be lost.
-        Request::Close { grace_ms, .. } | Request::Purge { grace_ms, .. } => {
-            grace_ms.saturating_add(600_000)
-        }
-        // So is one that is copied or checked out.
-        Request::New(_) => 900_000,
-        // So is every pane of a team, and each may have to be ready before the next.
-        Request::Run(_) | Request::Up(_) | Request::Migrate(_) => return None,
-        Request::Send { timeout_ms, .. } => *timeout_ms,
-        Request::Lock(request) => request.allowed_ms(),
-        Request::Wait { timeout_ms, .. } => (*timeout_ms)?,
-        Request::Message(request) => request.allowed_ms()?,
-        // Every pane of a session, which may be a hundred.
-        Request::Restore { .. } => 120_000,
-        // Every agent that is installed may be asked something, and may not answer.
-        Request::Doctor { .. } => 120_000,
-        // As long as it takes to walk through and delete trees of any size.
-        Request::Events { follow: true, .. } | Request::Gc { .. } => return None,
-        Request::List
-        | Request::Show { .. }
-        | Request::Locate { .. }
-        | Request::Limit { .. }
-        | Request::Thaw { .. }
-        | Request::LimitNews { .. }
-        | Request::Rename { .. }
-        | Request::Read { .. }
-        | Request::Env { .. }
-        | Request::Events { follow: false, .. }
-        | Request::Trust(_)
-        | Request::Share(_)
-        | Request::Resize { .. }
-        | Request::Serve(_)
-        | Request::Token(_)
-        | Request::Template(_)
-        | Request::DaemonStatus
-        | Request::Hook(_)
-        | Request::DaemonStop => 0,
-    };
-    Some(Duration::from_millis(allowed).saturating_add(SLACK))
-}
-
-fn silent() -> ErrorBody {
-    ErrorBody::new(ErrorCode::Unreachable, "the daemon does not answer")
-        .hint("if it hangs, kill it: panes run on, and the next command starts another one")
-}
-
-fn not_running(context: &Context) -> ErrorBody {
-    let message = format!("no daemon is running for `{}`", context.home.display());
-    ErrorBody::new(ErrorCode::Unreachable, message).hint("start it with `ccmux daemon start`")
-}
-
-/// Milliseconds, as the protocol counts them.
+/// Returns a duration in milliseconds, as used by the protocol.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the command that starts a daemon with this program.
+fn daemon_command(context: &Context) -> DaemonCommand {
+    DaemonCommand {
+        // The link works even if the path of the program cannot be determined.
+        program: context.exe().unwrap_or_else(|_| "/proc/self/exe".into()),
+        args: ["daemon", "run", "--detached"].map(Into::into).into(),
+        env: context
+            .env
+            .for_daemon(&context.home)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect(),
+    }
+}
+
+/// Converts an error of the daemon client and adds a hint.
+fn body(context: &Context, error: DaemonError) -> ErrorBody {
+    let plain = ErrorBody::new(ErrorCode::Unreachable, error.to_string());
+    match error {
+        DaemonError::Remote(body) => body,
+        DaemonError::NotRunning { .. } => {
+            let message = format!("no daemon is running for `{}`", context.home.display());
+            ErrorBody::new(ErrorCode::Unreachable, message)
+                .hint("start it with `ccmux daemon start`")
+        }
+        DaemonError::Connect { .. } => {
+            plain.hint("check the state directory; --home or CCMUX_HOME selects another one")
+        }
+        DaemonError::Start(StartError::Reported(report)) => {
+            ErrorBody { hint: report.hint, ..plain }
+        }
+        DaemonError::Start(_) => plain.hint("run `ccmux daemon run` to see its messages"),
+        DaemonError::Refused(refusal) if !is_version_mismatch(&refusal) => plain,
+        DaemonError::Refused(_) | DaemonError::Protocol(_) => plain.hint(RESTART_DAEMON),
+        DaemonError::NotResponding => {
+            plain.hint("if it hangs, kill it: panes keep running, and the next command restarts it")
+        }
+        DaemonError::OutcomeUnknown(_) | DaemonError::RepeatedDeath { .. } => {
+            plain.hint("see run/daemon.log in the state directory; panes keep running")
+        }
+    }
+}
+
+fn is_mismatch(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::Refused(refusal) => is_version_mismatch(refusal),
+        ConnectionError::Protocol(_) => true,
+        ConnectionError::Connect(_)
+        | ConnectionError::TimedOut
+        | ConnectionError::Disconnected(_)
+        | ConnectionError::Remote(_) => false,
+    }
+}
+
+/// Returns whether a refusal is about versions; a daemon also refuses connections over its limit.
+fn is_version_mismatch(refusal: &Refusal) -> bool {
+    SUPPORTED.common(refusal.protocol).is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::net::{UnixListener, UnixStream};
-    use std::thread::JoinHandle;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
 
     use model::Timestamp;
-    use protocol::control::Reply;
-    use protocol::greeting::Hello;
-    use protocol::{Kind, frame};
+    use protocol::control::SOCKET;
+    use protocol::greeting::{Hello, Versions};
+    use protocol::{Frame, Kind, frame};
     use tempfile::TempDir;
 
     use super::*;
@@ -365,90 +200,81 @@ mod tests {
         Context { env, home: home.path().to_owned(), out }
     }
 
-    /// A daemon that answers `Done`, but dies of each question before the one numbered `lives`.
-    /// Gives the number of questions it was asked in the end.
-    fn daemon(home: &TempDir, lives: usize, clients: usize) -> JoinHandle<usize> {
-        let run = home.path().join("run");
-        fs::create_dir_all(&run).unwrap();
-        let listener = UnixListener::bind(run.join(CONTROL_SOCKET)).unwrap();
-        std::thread::spawn(move || {
-            for asked in 1..=clients {
-                let (mut stream, _) = listener.accept().unwrap();
-                greet(&mut stream);
-                frame::read(&mut stream).unwrap().unwrap();
-                if asked >= lives {
-                    let done = Frame::json(Kind::Reply, &Reply::Ok(Response::Done));
-                    frame::write(&mut stream, &done).unwrap();
-                    return asked;
-                }
-            }
-            clients
-        })
-    }
-
-    fn greet(stream: &mut UnixStream) {
-        let hello: Hello = frame::read(stream).unwrap().unwrap().parse().unwrap();
-        let welcome = hello.answer(1, "daemon").unwrap();
-        frame::write(stream, &Frame::json(Kind::Welcome, &welcome)).unwrap();
-    }
-
     #[test]
-    fn a_question_goes_to_the_next_daemon_when_the_first_one_dies_of_it() {
-        let home = tempfile::tempdir().unwrap();
-        let daemon = daemon(&home, 3, 3);
-
-        let answer = Link::to_running(&context(&home)).ask_again(|| Request::List);
-
-        assert_eq!(answer, Ok(Response::Done));
-        assert_eq!(daemon.join().unwrap(), 3);
-    }
-
-    #[test]
-    fn a_question_that_kills_every_daemon_is_given_up() {
-        let home = tempfile::tempdir().unwrap();
-        let deaths = usize::try_from(DEATHS).unwrap() + 1;
-        let daemon = daemon(&home, usize::MAX, deaths);
-
-        let given_up = Link::to_running(&context(&home)).ask_again(|| Request::List).unwrap_err();
-
-        assert_eq!(given_up.code, ErrorCode::Unreachable);
-        assert_eq!(daemon.join().unwrap(), deaths);
-    }
-
-    #[test]
-    fn what_must_not_be_done_twice_is_asked_once() {
-        let home = tempfile::tempdir().unwrap();
-        let daemon = daemon(&home, usize::MAX, 1);
-        let new = Request::New(Box::default());
-
-        let unknown = Link::to_running(&context(&home)).ask_once(&new, "who knows").unwrap_err();
-
-        assert_eq!(unknown.code, ErrorCode::Unreachable);
-        assert_eq!(unknown.message, "the daemon went away before it answered; who knows");
-        assert_eq!(daemon.join().unwrap(), 1);
-    }
-
-    #[test]
-    fn a_daemon_that_is_not_there_is_reported_where_it_should_not_be_started() {
+    fn missing_daemon_is_reported_with_start_hint() {
         let home = tempfile::tempdir().unwrap();
         let context = context(&home);
         let mut link = Link::to_running(&context);
-        assert_eq!(link.ask_again(|| Request::DaemonStatus), Err(not_running(&context)));
 
-        // A socket that nobody listens on any more is the same.
-        fs::create_dir(context.run_dir()).unwrap();
-        drop(UnixListener::bind(context.run_dir().join(CONTROL_SOCKET)).unwrap());
-        assert_eq!(link.ask_again(|| Request::DaemonStatus), Err(not_running(&context)));
-        assert_eq!(link.end_daemon(), Ok(false));
+        let error = link.request_retry(|| Request::DaemonStatus).unwrap_err();
+
+        assert_eq!(error.code, ErrorCode::Unreachable);
+        assert!(error.message.starts_with("no daemon is running for `"), "{}", error.message);
+        assert_eq!(error.hint.as_deref(), Some("start it with `ccmux daemon start`"));
+        assert_eq!(link.stop_daemon(), Ok(false));
     }
 
     #[test]
-    fn a_stopped_daemon_is_gone_when_the_stream_ends() {
+    fn lost_reply_of_unrepeatable_request_is_reported_with_doubt() {
         let home = tempfile::tempdir().unwrap();
-        let daemon = daemon(&home, 1, 1);
+        let run = home.path().join("run");
+        fs::create_dir(&run).unwrap();
+        let listener = UnixListener::bind(run.join(SOCKET)).unwrap();
+        let daemon = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let hello: Hello = frame::read(&mut stream).unwrap().unwrap().parse().unwrap();
+            let welcome = hello.answer(1, "daemon").unwrap();
+            frame::write(&mut stream, &Frame::json(Kind::Welcome, &welcome)).unwrap();
+            frame::read(&mut stream).unwrap().unwrap();
+        });
+        let new = Request::New(Box::default());
 
-        assert_eq!(Link::to_running(&context(&home)).end_daemon(), Ok(true));
+        let error = Link::to_running(&context(&home)).request_once(&new, "see `ls`").unwrap_err();
 
-        assert_eq!(daemon.join().unwrap(), 1);
+        daemon.join().unwrap();
+        assert_eq!(error.code, ErrorCode::Unreachable);
+        assert_eq!(error.message, "the daemon exited before it replied; see `ls`");
+    }
+
+    #[test]
+    fn start_failure_keeps_the_hint_of_the_daemon() {
+        let home = tempfile::tempdir().unwrap();
+        let report = ErrorBody::new(ErrorCode::Failed, "why").hint("do");
+
+        let reported =
+            body(&context(&home), DaemonError::Start(StartError::Reported(report.clone())));
+        let exited = body(&context(&home), DaemonError::Start(StartError::Exited));
+
+        assert_eq!(reported.code, ErrorCode::Unreachable);
+        assert_eq!(reported.message, "cannot start the daemon: why");
+        assert_eq!(reported.hint, report.hint);
+        assert!(exited.hint.is_some_and(|hint| hint.contains("ccmux daemon run")));
+    }
+
+    #[test]
+    fn refusal_suggests_restart_only_for_version_mismatch() {
+        let refusal = |protocol| Refusal {
+            protocol,
+            version: "9.0.0".to_owned(),
+            message: "refused".to_owned(),
+        };
+        let newer = Versions { min: 90, max: 99 };
+
+        let hint = |protocol| connection_body(ConnectionError::Refused(refusal(protocol))).hint;
+
+        assert_eq!(hint(newer).as_deref(), Some(RESTART_DAEMON));
+        assert_eq!(hint(SUPPORTED), None);
+    }
+
+    #[test]
+    fn daemon_command_runs_this_program_detached() {
+        let home = tempfile::tempdir().unwrap();
+        let context = context(&home);
+
+        let command = daemon_command(&context);
+
+        assert_eq!(command.program, context.exe().unwrap_or_else(|_| PathBuf::new()));
+        assert_eq!(command.args, ["daemon", "run", "--detached"]);
+        assert!(command.env.iter().any(|(_, value)| value == home.path().as_os_str()));
     }
 }

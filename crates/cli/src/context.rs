@@ -1,4 +1,4 @@
-//! What every verb is given: where, for whom, and how to speak.
+//! The context of every command.
 
 use std::path::PathBuf;
 
@@ -8,37 +8,37 @@ use protocol::ErrorBody;
 use crate::environment::ClientEnv;
 use crate::output::Output;
 
-/// What every verb is given. Built once by `main`.
+/// The context of every command. Built once by `main`.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// The client's environment.
     pub(crate) env: ClientEnv,
-    /// The state root, absolute.
+    /// The absolute path of the state root.
     pub(crate) home: PathBuf,
-    /// How to speak to the user.
+    /// The output for the user.
     pub(crate) out: Output,
 }
 
 impl Context {
-    /// Where the daemon's socket lies.
+    /// Returns the directory of the daemon's socket.
     pub(crate) fn run_dir(&self) -> PathBuf {
         self.home.join("run")
     }
 
-    /// This very program, to be started again.
+    /// Returns the path of the running program.
     ///
     /// # Errors
     ///
-    /// If the system will not say.
+    /// If the system does not provide it.
     pub(crate) fn exe(&self) -> Result<PathBuf, ErrorBody> {
         std::env::current_exe().map_err(|error| {
-            let message = format!("cannot find the program file of ccmux itself: {error}");
+            let message = format!("cannot find the ccmux program file: {error}");
             ErrorBody::new(protocol::ErrorCode::Failed, message)
         })
     }
 }
 
-/// Now, by the wall clock.
+/// Returns the current time of the wall clock.
 pub(crate) fn now() -> Timestamp {
     let since_epoch =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

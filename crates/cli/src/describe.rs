@@ -1,4 +1,4 @@
-//! The views of the control protocol, as text for people.
+//! Text output of the views of the control protocol.
 
 mod conflicts;
 mod environment;
@@ -6,7 +6,8 @@ mod health;
 mod limits;
 mod messages;
 
-use model::event::{Event, Happening};
+use model::authority::Caller;
+use model::event::{Event, EventBody};
 use model::isolation::Login;
 use model::{ConversationId, PaneState, SessionStatus, Timestamp};
 use protocol::control::{DaemonStatus, Listing, PaneAnswer, PaneView, SessionAnswer};
@@ -20,7 +21,7 @@ pub(crate) use health::health;
 pub(crate) use limits::limits;
 pub(crate) use messages::{message, messages};
 
-/// `ls`.
+/// Formats the output of `ls`.
 pub(crate) fn listing(listing: &Listing, style: Style) -> String {
     if listing.sessions.is_empty() {
         return "no panes; start one with `ccmux new`\n".to_owned();
@@ -37,84 +38,84 @@ pub(crate) fn listing(listing: &Listing, style: Style) -> String {
     table.render(style.colour, style.width)
 }
 
-/// `show PANE`.
+/// Formats the output of `show PANE`.
 pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     let PaneAnswer { session, pane, .. } = answer;
-    let mut facts = Facts::default();
-    facts.add("pane", pane.name.as_str());
-    facts.add("id", &pane.id.to_string());
-    facts.add("session", &format!("{} ({}, {})", session.name, session.id, session.mode));
-    facts.add("state", &pane_state(pane));
-    let frozen = pane.frozen.as_ref().map(|frozen| limits::frozen(frozen, style));
-    facts.add_some("frozen", frozen.as_deref());
-    facts.add_some("problem", pane.problem.as_deref());
-    facts.add_some("pid", pane.pid.map(|pid| pid.to_string()).as_deref());
-    facts.add("agent", &pane.agent);
-    facts.add_some("role", pane.role.as_deref());
-    facts.add("command", &command(asked(pane)));
-    facts.add("cwd", &pane.cwd);
-    facts.add("created", &moment(pane.created, style.now));
+    let mut fields = Fields::default();
+    fields.add("pane", pane.name.as_str());
+    fields.add("id", &pane.id.to_string());
+    fields.add("session", &format!("{} ({}, {})", session.name, session.id, session.mode));
+    fields.add("state", &pane_state(pane));
+    let frozen = pane.frozen.as_ref().map(|frozen| limits::frozen_text(frozen, style));
+    fields.add_some("frozen", frozen.as_deref());
+    fields.add_some("problem", pane.problem.as_deref());
+    fields.add_some("pid", pane.pid.map(|pid| pid.to_string()).as_deref());
+    fields.add("agent", &pane.agent);
+    fields.add_some("role", pane.role.as_deref());
+    fields.add("command", &command(requested(pane)));
+    fields.add("cwd", &pane.cwd);
+    fields.add("created", &moment(pane.created, style.now));
     if let Some(ending) = &pane.ending {
-        facts.add("ended", &format!("{} ({ending})", moment(ending.at, style.now)));
-        facts.add_some("why", ending.detail.as_deref());
+        fields.add("ended", &format!("{} ({ending})", moment(ending.at, style.now)));
+        fields.add_some("reason", ending.detail.as_deref());
     }
     if let Some(isolation) = &pane.isolation {
-        facts.add("isolation", isolation.method.as_str());
+        fields.add("isolation", isolation.method.as_str());
         let note = pane.login_note.as_ref().map(|note| format!(" ({note})"));
         let login = login(&isolation.login) + &note.unwrap_or_default();
-        facts.add("login", &login);
+        fields.add("login", &login);
     }
-    facts.add_some("shared", pane.shared_note.as_deref());
+    fields.add_some("shared", pane.shared_note.as_deref());
     let ports = pane.ports.map(|ports| format!("{} to {}", ports.base, ports.last()));
-    facts.add_some("ports", ports.as_deref());
-    facts.add_some("config", pane.config_dir.as_deref());
-    facts.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
+    fields.add_some("ports", ports.as_deref());
+    fields.add_some("config", pane.config_dir.as_deref());
+    fields.add_some("conversation", pane.conversation.as_ref().map(ConversationId::as_str));
     if let Some(kind) = pane.workspace_kind {
         let branch = pane.branch.as_ref().map(|branch| format!(" on branch {branch}"));
         let branch = branch.unwrap_or_default();
-        facts.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
+        fields.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
     }
-    facts.add("directory", &pane.dir);
+    fields.add("directory", &pane.dir);
     for conflict in &pane.conflicts {
         let line = conflicts::line(&conflict.what);
-        facts.add("conflict", &format!("{line} ({})", moment(conflict.at, style.now)));
+        fields.add("conflict", &format!("{line} ({})", moment(conflict.at, style.now)));
     }
     for lock in &pane.locks {
-        facts.add("locked", &format!("{} ({})", lock.path, lock.mode));
+        fields.add("locked", &format!("{} ({})", lock.path, lock.mode));
     }
     if let Some(live) = &pane.live {
-        facts.add("size", &live.size.to_string());
-        facts.add_some("title", Some(live.title.as_str()).filter(|title| !title.is_empty()));
-        facts.add("clients", &live.clients.to_string());
-        let output = format!("{} bytes, kept from {}", live.log_end, live.log_start);
-        facts.add("output", &output);
-        facts.add_some("log problem", live.log_problem.as_deref());
+        fields.add("size", &live.size.to_string());
+        fields.add_some("title", Some(live.title.as_str()).filter(|title| !title.is_empty()));
+        fields.add("clients", &live.clients.to_string());
+        let output = format!("{} bytes, kept from byte {}", live.log_end, live.log_start);
+        fields.add("output", &output);
+        fields.add_some("log problem", live.log_problem.as_deref());
         let last = live.last_output.map(|at| moment(at, style.now));
-        facts.add_some("last output", last.as_deref());
-        facts.add("keeper", &live.keeper_pid.to_string());
-        for (label, fact) in live.limits.iter().flat_map(limits::facts) {
-            facts.add(label, &fact);
+        fields.add_some("last output", last.as_deref());
+        fields.add("keeper", &live.keeper_pid.to_string());
+        for (label, value) in live.limits.iter().flat_map(limits::fields) {
+            fields.add(label, &value);
         }
     }
-    facts.render()
+    fields.render()
 }
 
-/// `show SESSION`.
+/// Formats the output of `show SESSION`.
 pub(crate) fn session(answer: &SessionAnswer, style: Style) -> String {
     let SessionAnswer { session, panes } = answer;
-    let mut facts = Facts::default();
-    facts.add("session", session.name.as_str());
-    facts.add("id", &session.id.to_string());
-    facts.add("status", session.status.as_str());
-    facts.add_some("problem", session.problem.as_deref());
-    facts.add("mode", &session.mode.to_string());
-    facts.add_some("template", session.template.as_deref());
-    facts.add_some("project", session.project.as_deref());
-    facts.add("created", &moment(session.created, style.now));
-    facts.add("directory", &session.dir);
-    facts.add("unit", &session.unit_dir);
-    facts.add("workflows", &session.workflows_dir);
-    let mut text = facts.render();
+    let mut fields = Fields::default();
+    fields.add("session", session.name.as_str());
+    fields.add("id", &session.id.to_string());
+    fields.add("status", session.status.as_str());
+    fields.add_some("problem", session.problem.as_deref());
+    fields.add("mode", &session.mode.to_string());
+    fields.add_some("template", session.template.as_deref());
+    fields.add_some("project", session.project.as_deref());
+    fields.add("created", &moment(session.created, style.now));
+    fields.add("directory", &session.dir);
+    fields.add("unit", &session.unit_dir);
+    fields.add("workflows", &session.workflows_dir);
+    let mut text = fields.render();
     if !panes.is_empty() {
         let mut table = pane_table();
         for pane in panes {
@@ -126,103 +127,105 @@ pub(crate) fn session(answer: &SessionAnswer, style: Style) -> String {
     text
 }
 
-/// `daemon status`.
+/// Formats the output of `daemon status`.
 pub(crate) fn status(status: &DaemonStatus, _style: Style) -> String {
-    let mut facts = Facts::default();
-    facts.add("daemon", &format!("running, pid {}", status.pid));
-    facts.add("version", &status.version);
-    facts.add("home", &status.home);
-    facts.add("panes", &status.panes.to_string());
-    facts.add_some("http", status.http.as_deref());
-    facts.add("last event", &status.last_event.to_string());
-    facts.render()
+    let mut fields = Fields::default();
+    fields.add("daemon", &format!("running, pid {}", status.pid));
+    fields.add("version", &status.version);
+    fields.add("home", &status.home);
+    fields.add("panes", &status.panes.to_string());
+    fields.add_some("http", status.http.as_deref());
+    fields.add("last event", &status.last_event.to_string());
+    fields.render()
 }
 
-/// One line of `events`.
+/// Formats one line of `events`.
 pub(crate) fn event(event: &Event, _style: Style) -> String {
     let what = match &event.what {
-        Happening::DaemonStarted { pid, adopted } => {
-            format!("the daemon started (pid {pid}) and found {adopted} panes alive")
+        EventBody::DaemonStarted { pid, adopted } => {
+            format!("daemon started (pid {pid}), {adopted} panes adopted")
         }
-        Happening::SessionCreated { session, name } => {
-            format!("session {name} ({}) was created", session.short())
+        EventBody::AccessDenied { why, .. } => why.clone(),
+        EventBody::SessionCreated { session, name } => {
+            format!("session {name} ({}) created", session.short())
         }
-        Happening::SessionClosed { session } => format!("session {} was closed", session.short()),
-        Happening::SessionRenamed { session, name } => {
-            format!("session {} is now called {name}", session.short())
+        EventBody::SessionClosed { session } => format!("session {} closed", session.short()),
+        EventBody::SessionRenamed { session, name } => {
+            format!("session {} renamed to {name}", session.short())
         }
-        Happening::SessionMigrated { session, panes } => {
-            format!("session {} is isolated now, with {panes} panes", session.short())
+        EventBody::SessionMigrated { session, panes } => {
+            format!("session {} migrated to isolated mode, {panes} panes", session.short())
         }
-        Happening::PaneCreated { session, pane, name } => {
-            format!("pane {name} ({}) was created in session {}", pane.short(), session.short())
+        EventBody::PaneCreated { session, pane, name } => {
+            format!("pane {name} ({}) created in session {}", pane.short(), session.short())
         }
-        Happening::PaneRenamed { pane, name } => {
-            format!("pane {} is now called {name}", pane.short())
+        EventBody::PaneRenamed { pane, name } => {
+            format!("pane {} renamed to {name}", pane.short())
         }
-        Happening::PaneRestored { pane, conversation } => {
+        EventBody::PaneRestored { pane, conversation } => {
             let id = conversation.as_ref().map(|id| format!(" with conversation {id}"));
-            format!("pane {} was restored{}", pane.short(), id.unwrap_or_default())
+            format!("pane {} restored{}", pane.short(), id.unwrap_or_default())
         }
-        Happening::ConversationChanged { pane, conversation } => {
-            format!("pane {} has the conversation {conversation}", pane.short())
+        EventBody::ConversationChanged { pane, conversation } => {
+            format!("pane {} switched to conversation {conversation}", pane.short())
         }
-        Happening::ResumeFailed { pane, conversation, why } => {
-            format!("pane {} could not resume {conversation}: {why}", pane.short())
+        EventBody::ResumeFailed { pane, conversation, why } => {
+            format!("pane {} could not resume conversation {conversation}: {why}", pane.short())
         }
-        Happening::PortsTaken { pane, ports } => {
+        EventBody::PortsTaken { pane, ports } => {
             let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
             let ports = ports.join(", ");
-            format!("somebody else listens on ports of pane {}: {ports}", pane.short())
+            format!("ports of pane {} used by another process: {ports}", pane.short())
         }
-        Happening::Retired { path, kept_as, why } => {
-            format!("{path} was retired ({why}) and is kept as {kept_as}")
+        EventBody::Retired { path, kept_as, why } => {
+            format!("{path} moved to the trash as {kept_as}: {why}")
         }
-        Happening::CleanupFailed { path, why } => format!("{path} is still there: {why}"),
-        Happening::ApiCalled { who, method, path, status } => {
-            format!("{who} called {method} {path} and was answered {status}")
+        EventBody::CleanupFailed { path, why } => format!("cannot remove {path}: {why}"),
+        EventBody::ApiCalled { who, method, path, status } => {
+            format!("API call by {who}: {method} {path}, status {status}")
         }
-        Happening::PaneExited { pane, ending } => format!("pane {}: {ending}", pane.short()),
-        Happening::PaneLost { pane, killed } => {
+        EventBody::ControlCalled { request, target } => match target {
+            Some(target) => format!("{request} {target}"),
+            None => request.clone(),
+        },
+        EventBody::PaneExited { pane, ending } => format!("pane {}: {ending}", pane.short()),
+        EventBody::PaneLost { pane, killed } => {
             let pane = pane.short();
-            format!("pane {pane} lost its keeper; {killed} processes of it were ended")
+            format!("pane {pane} lost its keeper, {killed} processes killed")
         }
-        Happening::LimitNear { pane, resource, used, limit } => {
-            let (pane, what) = (pane.short(), limits::of(*resource, *used, *limit));
-            format!("pane {pane} is near its limit: it takes {what}")
-        }
-        Happening::LimitExceeded { pane, resource, used, limit, policy } => {
-            let (pane, what) = (pane.short(), limits::of(*resource, *used, *limit));
-            format!("pane {pane} is over its limit: it takes {what}; policy: {policy}")
-        }
-        Happening::LimitKept { pane, resource, limit } => {
-            let (pane, limit) = (pane.short(), resource.text(*limit));
-            format!("pane {pane} wanted more than {limit} of {resource} and was refused")
-        }
-        Happening::PaneThawed { pane } => format!("pane {} was thawed", pane.short()),
-        Happening::PaneClosed { pane } => format!("pane {} was closed", pane.short()),
-        conflict @ Happening::Conflict { .. } => conflicts::line(conflict),
-        message @ (Happening::MessageQueued { .. }
-        | Happening::MessageDelivered { .. }
-        | Happening::MessageAnswered { .. }
-        | Happening::MessageFailed { .. }) => messages::line(message),
-        Happening::Quarantined { path, kept_as, why } => {
-            format!("{path} could not be read ({why}) and is kept as {kept_as}")
+        limit @ (EventBody::LimitNear { .. }
+        | EventBody::LimitExceeded { .. }
+        | EventBody::LimitKept { .. }) => limits::line(limit),
+        EventBody::PaneThawed { pane } => format!("pane {} thawed", pane.short()),
+        EventBody::PaneClosed { pane } => format!("pane {} closed", pane.short()),
+        conflict @ EventBody::Conflict { .. } => conflicts::line(conflict),
+        message @ (EventBody::MessageQueued { .. }
+        | EventBody::MessageDelivered { .. }
+        | EventBody::MessageAnswered { .. }
+        | EventBody::MessageFailed { .. }) => messages::line(message),
+        EventBody::Quarantined { path, kept_as, why } => {
+            format!("unreadable file {path} moved to {kept_as}: {why}")
         }
     };
-    format!("{:>6}  {}  {}\n", event.seq, event.at, printable(&what))
+    let by = match &event.caller {
+        Some(caller @ (Caller::Pane { .. } | Caller::HttpToken { .. })) => {
+            format!(" (by {caller})")
+        }
+        Some(Caller::Daemon | Caller::LocalUser) | None => String::new(),
+    };
+    format!("{:>6}  {}  {}{by}\n", event.seq, event.at, printable(&what))
 }
 
-/// How the agent of a pane is logged in.
+/// Describes the login of the agent in a pane.
 fn login(login: &Login) -> String {
     match login {
-        Login::Variable { name } => format!("by {name} in its environment"),
-        Login::Store { dir, .. } => format!("by your login in {dir}, which all panes share"),
+        Login::Variable { name } => format!("{name} in the environment"),
+        Login::Store { dir, .. } => format!("your login in {dir}, shared by all panes"),
         Login::Asks { store: Some(dir) } => {
-            format!("none yet: it will ask once, and keep the login in {dir} for all panes")
+            format!("none yet: the agent will ask once and store the login in {dir} for all panes")
         }
         Login::Asks { store: None } => "none: the agent will ask in this pane".to_owned(),
-        Login::Users => "yours: nothing is kept apart".to_owned(),
+        Login::Users => "your own: no isolation".to_owned(),
     }
 }
 
@@ -244,7 +247,7 @@ fn pane_row(session: &SessionView, pane: &PaneView, style: Style) -> Vec<Cell> {
         Cell::coloured(pane_state(pane), colour),
         pane.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()).into(),
         age(pane.created, style.now).into(),
-        command(asked(pane)).into(),
+        command(requested(pane)).into(),
     ]
 }
 
@@ -258,7 +261,7 @@ fn empty_row(session: &SessionView, style: Style) -> Vec<Cell> {
     vec![session.id.short().into(), "-".into(), name.into(), state, "-".into(), age.into()]
 }
 
-/// The state, with the exit code where there is one.
+/// Returns the state, with the exit code if there is one.
 fn pane_state(pane: &PaneView) -> String {
     match pane.ending.as_ref().and_then(|ending| ending.code) {
         Some(code) if pane.state == PaneState::Exited => format!("exited {code}"),
@@ -266,7 +269,7 @@ fn pane_state(pane: &PaneView) -> String {
     }
 }
 
-/// Program and arguments, as one would type them.
+/// Returns a command line, quoted for a shell.
 fn command(words: &[String]) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     let quote = |word: &String| {
@@ -279,12 +282,12 @@ fn command(words: &[String]) -> String {
     printable(&words.iter().map(quote).collect::<Vec<_>>().join(" "))
 }
 
-/// What somebody asked for; what is executed has more words in it.
-fn asked(pane: &PaneView) -> &[String] {
+/// Returns the command as requested, without the arguments that ccmux added.
+fn requested(pane: &PaneView) -> &[String] {
     if pane.asked.is_empty() { &pane.command } else { &pane.asked }
 }
 
-/// How long ago, in the largest unit that fits.
+/// Returns the time since `since` in the largest unit that fits.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.0.saturating_sub(since.0).max(0) / 1000;
     match seconds {
@@ -299,11 +302,11 @@ fn moment(at: Timestamp, now: Timestamp) -> String {
     format!("{at}, {} ago", age(at, now))
 }
 
-/// Labelled values, one per line.
+/// Labelled values, printed one per line.
 #[derive(Default)]
-struct Facts(Vec<(&'static str, String)>);
+struct Fields(Vec<(&'static str, String)>);
 
-impl Facts {
+impl Fields {
     fn add(&mut self, label: &'static str, value: &str) {
         self.0.push((label, printable(value)));
     }
@@ -322,7 +325,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
-    use model::conflict::{Evidence, Outcome};
+    use model::conflict::{Attribution, ConflictOutcome};
     use model::isolation::{AgentDir, Isolation, Method};
     use model::{Ending, EndingReason, PaneId, SessionId, SessionMode, Size, WorkspaceKind};
     use protocol::control::{ListedSession, LiveView};
@@ -429,23 +432,23 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_shows_what_runs_and_what_has_ended() {
+    fn listing_shows_running_and_exited_panes() {
         insta::assert_snapshot!(listing(&everything(), style()));
     }
 
     #[test]
-    fn a_listing_for_programs_has_the_shape_of_the_contract() {
+    fn listing_as_json_has_the_documented_fields() {
         insta::assert_snapshot!(serde_json::to_string_pretty(&everything()).unwrap());
     }
 
     #[test]
-    fn an_empty_listing_says_what_to_do() {
+    fn empty_listing_suggests_new() {
         let nothing = Listing { sessions: vec![], problems: vec![] };
         assert_eq!(listing(&nothing, style()), "no panes; start one with `ccmux new`\n");
     }
 
     #[test]
-    fn a_pane_is_shown_with_what_its_keeper_knows() {
+    fn pane_shows_live_data_of_its_keeper() {
         let live = LiveView {
             keeper_pid: 4710,
             size: Size::DEFAULT,
@@ -470,13 +473,13 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_shown_with_its_panes() {
+    fn session_shows_its_panes() {
         let answer = SessionAnswer { session: web(), panes: vec![dev1(), tests()] };
         insta::assert_snapshot!(session(&answer, style()));
     }
 
     #[test]
-    fn events_are_one_line_each() {
+    fn event_is_formatted_as_one_line() {
         let (session, pane) = (web().id, dev1().id);
         let name = dev1().name;
         let ending = Ending::of(None, Some(9), EndingReason::Stopped, NOW);
@@ -484,65 +487,69 @@ mod tests {
         let path = "/state/pane.json".to_owned();
         let kept_as = "/state/pane.json.damaged".to_owned();
         let all = [
-            Happening::DaemonStarted { pid: 7, adopted: 3 },
-            Happening::SessionCreated { session, name: name.clone() },
-            Happening::PaneCreated { session, pane, name: name.clone() },
-            Happening::PaneRenamed { pane, name: name.clone() },
-            Happening::SessionRenamed { session, name },
-            Happening::SessionMigrated { session, panes: 2 },
-            Happening::PaneExited { pane, ending },
-            Happening::PaneRestored { pane, conversation: Some(conversation.clone()) },
-            Happening::ConversationChanged { pane, conversation: conversation.clone() },
-            Happening::ResumeFailed { pane, conversation, why: "no such one\x07".to_owned() },
-            Happening::Retired {
+            EventBody::DaemonStarted { pid: 7, adopted: 3 },
+            EventBody::SessionCreated { session, name: name.clone() },
+            EventBody::PaneCreated { session, pane, name: name.clone() },
+            EventBody::PaneRenamed { pane, name: name.clone() },
+            EventBody::SessionRenamed { session, name },
+            EventBody::SessionMigrated { session, panes: 2 },
+            EventBody::PaneExited { pane, ending },
+            EventBody::PaneRestored { pane, conversation: Some(conversation.clone()) },
+            EventBody::ConversationChanged { pane, conversation: conversation.clone() },
+            EventBody::ResumeFailed {
+                pane,
+                conversation,
+                why: "no such conversation\x07".to_owned(),
+            },
+            EventBody::Retired {
                 path: "/state/claude-configs/pane-1".to_owned(),
                 kept_as: "/state/trash/1-claude-configs-1".to_owned(),
                 why: "it belongs to no pane".to_owned(),
             },
-            Happening::CleanupFailed {
+            EventBody::CleanupFailed {
                 path: "/state/claude-configs/pane-2".to_owned(),
                 why: "it is a symbolic link".to_owned(),
             },
-            Happening::PaneLost { pane, killed: 2 },
-            Happening::PaneClosed { pane },
-            Happening::SessionClosed { session },
-            Happening::Quarantined { path, kept_as, why: "checksum\n".to_owned() },
-            Happening::Conflict {
+            EventBody::PaneLost { pane, killed: 2 },
+            EventBody::PaneClosed { pane },
+            EventBody::SessionClosed { session },
+            EventBody::Quarantined { path, kept_as, why: "checksum\n".to_owned() },
+            EventBody::Conflict {
                 path: "/src/main.rs".to_owned(),
                 pane: Some(pane),
                 name: Some(dev1().name),
                 holder: None,
                 held_by: "pane qa1".to_owned(),
-                outcome: Outcome::Refused,
-                evidence: Evidence::Asked,
+                outcome: ConflictOutcome::Refused,
+                evidence: Attribution::Asked,
             },
-            Happening::Conflict {
+            EventBody::Conflict {
                 path: "/src/main.rs".to_owned(),
                 pane: None,
                 name: None,
                 holder: Some(pane),
                 held_by: "pane qa1".to_owned(),
-                outcome: Outcome::Changed,
-                evidence: Evidence::Nothing,
+                outcome: ConflictOutcome::Changed,
+                evidence: Attribution::Nothing,
             },
-            Happening::Conflict {
+            EventBody::Conflict {
                 path: "/src/main.rs".to_owned(),
                 pane: Some(pane),
                 name: Some(dev1().name),
                 holder: Some(pane),
                 held_by: "pane qa1".to_owned(),
-                outcome: Outcome::ChangedToo,
-                evidence: Evidence::Kernel,
+                outcome: ConflictOutcome::ChangedToo,
+                evidence: Attribution::Kernel,
             },
         ];
 
-        let lines = (1..).zip(all).map(|(seq, what)| event(&Event { seq, at: NOW, what }, style()));
+        let lines = (1..).zip(all).map(|(seq, what)| event(&Event::new(seq, NOW, what), style()));
 
         insta::assert_snapshot!(lines.collect::<String>());
     }
 
     #[test]
-    fn the_daemon_says_who_it_is() {
+    fn status_as_text_and_json() {
         let daemon = DaemonStatus {
             pid: 99,
             version: "0.1.0".to_owned(),
@@ -558,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_use_the_largest_unit_that_fits() {
+    fn age_uses_the_largest_unit_that_fits() {
         let cases =
             [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (86_399, "23h"), (-5, "0s")];
         for (seconds, text) in cases {

@@ -1,7 +1,7 @@
-//! One thing asked of several panes at once.
+//! One request for each of several panes, in parallel.
 //!
-//! Ending a pane takes up to its grace period. Ten of them should not take ten times as long, so
-//! each is asked for on a connection of its own.
+//! Stopping a pane takes up to its grace period. Stopping ten should not take ten times as long, so
+//! each request has its own connection.
 
 use std::fmt;
 use std::thread;
@@ -12,11 +12,11 @@ use crate::connect::Link;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// How many questions are open at once: a little less than what the daemon listens to, so that
-/// others are heard as well.
-const AT_ONCE: usize = 240;
+/// The number of parallel requests: slightly below the daemon's connection limit, so that other
+/// clients are served as well.
+const PARALLEL: usize = 240;
 
-/// `stopping 3 panes…`.
+/// A progress message such as `stopping 3 panes…`.
 #[derive(Debug)]
 pub(crate) struct Counted(pub(crate) &'static str, pub(crate) usize);
 
@@ -27,7 +27,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// Asks for each id, and gives the answers in the order of the ids.
+/// Calls `ask` for each id and returns the results in the order of the ids.
 pub(crate) fn each<T: Send>(
     context: &Context,
     ids: &[String],
@@ -37,7 +37,7 @@ pub(crate) fn each<T: Send>(
     if let [id] = ids {
         return vec![ask(&mut link, id)];
     }
-    // One start of the daemon for all of them, and one error if it cannot be had.
+    // Start the daemon once for all requests, and report a failure once.
     if let Err(body) = link.connect() {
         return vec![Err(body)];
     }
@@ -45,18 +45,18 @@ pub(crate) fn each<T: Send>(
     let ask = &ask;
     let batch = |ids: &[String]| -> Vec<Result<T, ErrorBody>> {
         thread::scope(|scope| {
-            let asked: Vec<_> = ids
+            let requests: Vec<_> = ids
                 .iter()
                 .map(|id| scope.spawn(move || ask(&mut Link::new(context), id)))
                 .collect();
-            asked.into_iter().map(|answer| answer.join().expect("asking does not panic")).collect()
+            requests.into_iter().map(|thread| thread.join().expect("no request panics")).collect()
         })
     };
-    ids.chunks(AT_ONCE).flat_map(batch).collect()
+    ids.chunks(PARALLEL).flat_map(batch).collect()
 }
 
 impl Context {
-    /// Tells of each failure, and gives what was done together with the result of the whole.
+    /// Prints each failure, and returns the successful results and the overall result.
     pub(crate) fn sort_out<'a, T>(
         &self,
         ids: &'a [String],
@@ -70,7 +70,7 @@ impl Context {
                 Err(body) => {
                     self.out.error(&body);
                     if result.is_ok() {
-                        result = Err(Failure::Told(body.code));
+                        result = Err(Failure::Reported(body.code));
                     }
                 }
             }

@@ -1,38 +1,38 @@
-//! The client's environment, read once by `main` and passed down as a value.
+//! Environment variables of the client, read once by `main` and passed down as a value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use model::SessionMode;
-use model::environment::{is_examined, is_told};
+use model::launch::inheritance::{is_sent_for_diagnosis, is_sent_for_launch};
 use protocol::ErrorBody;
 
 use crate::failure::usage;
 
-/// The variable that names the state root.
+/// Variable with the path of the state root.
 pub(crate) const HOME: &str = "CCMUX_HOME";
-/// The variable that names the directory of the test hooks.
+/// Variable with the directory of the test hooks.
 pub(crate) const TEST_HOOKS: &str = "CCMUX_TEST_HOOKS";
-/// In a pane: the daemon's control socket.
+/// Variable with the path of the daemon's control socket, set in panes.
 const SOCKET: &str = "CCMUX_SOCKET";
-/// In a pane: its id.
+/// Variable with the ID of the pane, set in panes.
 const PANE_ID: &str = "CCMUX_PANE_ID";
-/// The mode of new sessions.
+/// Variable with the default mode of new sessions.
 const SESSION_MODE: &str = "CCMUX_SESSION_MODE";
-/// `relay` keeps the client between the keeper and its terminal.
+/// Variable that, set to `relay`, keeps the client between the keeper and the terminal.
 const ATTACH: &str = "CCMUX_ATTACH";
 
-/// What the process was given by whoever started it.
+/// The environment variables of this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientEnv {
     variables: BTreeMap<String, String>,
-    /// Names whose values are not UTF-8: nothing we pass on can carry them.
+    /// Names of variables whose values are not UTF-8, and so cannot be passed on.
     unreadable: Vec<String>,
 }
 
 impl ClientEnv {
-    /// Takes what the system gives; names that are not UTF-8 are left out.
+    /// Collects `variables`; names that are not UTF-8 are dropped.
     pub(crate) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut env = Self::default();
         for (name, value) in variables {
@@ -45,71 +45,71 @@ impl ClientEnv {
         env
     }
 
-    /// The value of a variable; an empty one counts as not set.
+    /// Returns the value of a variable, or `None` if it is unset or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The value of a variable that the user named.
+    /// Returns the value of a variable selected by the user; it may be empty.
     pub(crate) fn named(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// The state root that the variable names, as it is spelt there.
+    /// Returns the value of `CCMUX_HOME`, unchanged.
     pub(crate) fn home(&self) -> Option<&str> {
         self.get(HOME)
     }
 
-    /// The mode that new sessions have unless an option says otherwise.
+    /// Returns the default mode of new sessions, if set.
     ///
     /// # Errors
     ///
-    /// A usage error for a mode that there is not.
+    /// A usage error if the mode is unknown.
     pub(crate) fn session_mode(&self) -> Result<Option<SessionMode>, ErrorBody> {
         let parsed = self.get(SESSION_MODE).map(str::parse).transpose();
         parsed.map_err(|error: String| {
-            usage(format!("{SESSION_MODE}: {error}")).hint("unset it, or correct it")
+            usage(format!("{SESSION_MODE}: {error}")).hint("correct or unset the variable")
         })
     }
 
-    /// Where the test hooks are, if this is a test.
+    /// Returns the directory of the test hooks, if set.
     pub(crate) fn test_hooks(&self) -> Option<&Path> {
         self.get(TEST_HOOKS).map(Path::new)
     }
 
-    /// The pane that we run in, if we do.
+    /// Returns the ID of the pane that this process runs in, if any.
     pub(crate) fn pane(&self) -> Option<&str> {
         self.get(PANE_ID)
     }
 
-    /// Whether the user wants the client to stay between keeper and terminal.
+    /// Returns whether the client should relay between keeper and terminal.
     pub(crate) fn wants_relay(&self) -> bool {
         self.get(ATTACH) == Some("relay")
     }
 
-    /// Whether text may have colours, as far as the environment has a say.
+    /// Returns whether the environment allows coloured output.
     pub(crate) fn allows_colour(&self) -> bool {
         self.get("NO_COLOR").is_none() && self.get("TERM").is_some_and(|term| term != "dumb")
     }
 
-    /// What a new pane may take over, or what it takes to plan it. The rest, with whatever secrets are in it, never leaves
-    /// this process.
+    /// Returns the variables that a new pane inherits or that are needed to plan it. All others,
+    /// which may be secrets, never leave this process.
     pub(crate) fn for_pane(&self) -> BTreeMap<String, String> {
-        let kept = self.variables.iter().filter(|(name, _)| is_told(name));
+        let kept = self.variables.iter().filter(|(name, _)| is_sent_for_launch(name));
         kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// What says where programs and the user's own directories are.
+    /// Returns the variables that locate programs and the user's own directories.
     pub(crate) fn for_doctor(&self) -> BTreeMap<String, String> {
-        let kept = self.variables.iter().filter(|(name, _)| is_examined(name));
+        let kept = self.variables.iter().filter(|(name, _)| is_sent_for_diagnosis(name));
         kept.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The whole environment of a daemon that this client starts: what it needs to find programs
-    /// and files, and nothing that says who happened to start it.
+    /// Returns the complete environment for a daemon started by this client. Contains nothing
+    /// specific to the client.
     pub(crate) fn for_daemon(&self, home: &Path) -> BTreeMap<&'static str, OsString> {
-        const HANDED_DOWN: [&str; 5] = ["PATH", "HOME", "USER", "LANG", TEST_HOOKS];
-        let mut env: BTreeMap<&'static str, OsString> = HANDED_DOWN
+        const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", TEST_HOOKS];
+        let mut env: BTreeMap<&'static str, OsString> = INHERITED
             .into_iter()
             .filter_map(|name| Some((name, OsString::from(self.variables.get(name)?))))
             .collect();
@@ -117,46 +117,46 @@ impl ClientEnv {
         env
     }
 
-    /// The state root: what the option says, then the variable, then, in a pane, the one that the
-    /// pane belongs to, then `~/.ccmux`.
+    /// Returns the absolute path of the state root: the option, `CCMUX_HOME`, the root of the
+    /// current pane, or `~/.ccmux`, in this order.
     ///
-    /// Relative paths count from the current directory.
+    /// Relative paths are resolved against the current directory.
     ///
     /// # Errors
     ///
-    /// A usage error if nothing says where, or if it is not UTF-8: records and messages are text.
+    /// A usage error if none is set, or if the path is not UTF-8.
     pub(crate) fn state_root(&self, option: Option<&Path>) -> Result<PathBuf, ErrorBody> {
         if option.is_none() && self.unreadable.iter().any(|name| name == HOME) {
-            return Err(usage("the state root in CCMUX_HOME is not UTF-8").hint(ELSEWHERE));
+            return Err(usage("CCMUX_HOME is not valid UTF-8").hint(CHOOSE_ANOTHER));
         }
         let chosen = option
             .map(Path::to_owned)
             .or_else(|| self.get(HOME).map(PathBuf::from))
-            .or_else(|| self.root_of_this_pane())
+            .or_else(|| self.state_root_of_pane())
             .or_else(|| self.get("HOME").map(|home| Path::new(home).join(".ccmux")))
             .ok_or_else(|| {
                 usage("no state root: neither CCMUX_HOME nor HOME is set")
-                    .hint("name a directory with --home")
+                    .hint("set a directory with --home")
             })?;
         let absolute = std::path::absolute(&chosen).map_err(|error| {
-            usage(format!("the state root `{}` has no absolute path: {error}", chosen.display()))
-                .hint(ELSEWHERE)
+            usage(format!("cannot resolve state root `{}`: {error}", chosen.display()))
+                .hint(CHOOSE_ANOTHER)
         })?;
         if absolute.to_str().is_none() {
-            let message = format!("the state root `{}` is not UTF-8", absolute.display());
-            return Err(usage(message).hint(ELSEWHERE));
+            let message = format!("the state root `{}` is not valid UTF-8", absolute.display());
+            return Err(usage(message).hint(CHOOSE_ANOTHER));
         }
-        // A slash at the end would make the check for symbolic links look behind the link.
+        // Removes a trailing slash, which would make lstat follow a symbolic link.
         Ok(absolute.components().collect())
     }
 
-    /// Where the control socket of our own pane lies, two levels up.
-    fn root_of_this_pane(&self) -> Option<PathBuf> {
+    /// Returns the state root of the current pane: two levels above its control socket.
+    fn state_root_of_pane(&self) -> Option<PathBuf> {
         Some(Path::new(self.get(SOCKET)?).parent()?.parent()?.to_owned())
     }
 }
 
-const ELSEWHERE: &str = "choose another directory with --home or CCMUX_HOME";
+const CHOOSE_ANOTHER: &str = "choose another directory with --home or CCMUX_HOME";
 
 #[cfg(test)]
 mod tests {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_learns_nothing_about_the_client_that_started_it() {
+    fn for_daemon_contains_nothing_specific_to_the_client() {
         let client = env(&[
             ("PATH", "/usr/bin"),
             ("HOME", "/home/me"),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_wins_over_the_variable_and_the_variable_over_the_default() {
+    fn state_root_prefers_option_then_variable_then_pane_then_default() {
         let both = env(&[("CCMUX_HOME", "/variable/"), ("HOME", "/home/me")]);
         let neither = env(&[("CCMUX_HOME", ""), ("HOME", "/home/me")]);
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_are_no_text_are_left_out_but_never_mistaken_for_unset() {
+    fn non_utf8_state_root_is_an_error_unless_overridden() {
         let odd = OsString::from_vec(vec![b'/', 0xff]);
         let client = ClientEnv::new([
             (odd.clone(), "x".into()),
@@ -214,9 +214,9 @@ mod tests {
         assert!(client.state_root(Some(Path::new("/s"))).is_ok());
     }
 
-    /// R28: the mode can be had from the environment.
+    /// R28: the session mode can be set in the environment.
     #[test]
-    fn a_mode_that_there_is_not_is_named_together_with_those_that_there_are() {
+    fn session_mode_error_lists_the_valid_modes() {
         let mode = |text: &str| env(&[("CCMUX_SESSION_MODE", text)]).session_mode();
 
         assert_eq!(mode("legacy").unwrap(), Some(SessionMode::Legacy));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_pane_may_take_over_leaves_the_client() {
+    fn for_pane_omits_variables_that_panes_do_not_inherit() {
         let client = env(&[("SHELL", "/bin/zsh"), ("AWS_SECRET_ACCESS_KEY", "hunter2")]);
 
         let seen: Vec<_> = client.for_pane().into_keys().collect();

@@ -1,38 +1,37 @@
-//! Why a verb did not finish, and the exit code that says so.
+//! Command failures and their exit codes.
 
 use std::io;
 
-use protocol::client::ClientError;
+use client::ConnectionError;
 use protocol::{ErrorBody, ErrorCode};
 
-/// Why a verb did not finish.
+/// The reason why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something to tell the user.
+    /// An error that has not been printed yet.
     Error(ErrorBody),
-    /// Some of several things failed, and each was told already; the exit code is that of the
-    /// first.
-    Told(ErrorCode),
-    /// Whoever read our output has heard enough. Nobody is left to tell.
+    /// Errors that have been printed already; carries the code of the first.
+    Reported(ErrorCode),
+    /// The reader of standard output closed it. Counts as success, as with `ccmux ls | head`.
     StdoutClosed,
-    /// A signal ended us after the terminal was put in order.
+    /// A signal ended the command after the terminal was restored.
     Signal(i32),
 }
 
 impl Failure {
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Error(body) => body.code.exit_code(),
-            Self::Told(code) => code.exit_code(),
+            Self::Reported(code) => code.exit_code(),
             Self::StdoutClosed => 0,
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
     }
 
-    /// Something that the system refused, such as "read standard input".
-    pub(crate) fn io(what: &str, error: &io::Error) -> Self {
-        ErrorBody::new(ErrorCode::Failed, format!("cannot {what}: {error}")).into()
+    /// Returns a failed system operation; `action` completes "cannot …".
+    pub(crate) fn io(action: &str, error: &io::Error) -> Self {
+        ErrorBody::new(ErrorCode::Failed, format!("cannot {action}: {error}")).into()
     }
 }
 
@@ -42,21 +41,26 @@ impl From<ErrorBody> for Failure {
     }
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
+impl From<ConnectionError> for Failure {
+    fn from(error: ConnectionError) -> Self {
         Self::Error(error.into_body())
     }
 }
 
-/// The answer to a question that nobody asked: a fault of ours, or of another release.
-pub(crate) fn unexpected(answer: &impl std::fmt::Debug) -> ErrorBody {
-    let what = format!("{answer:?}");
-    let word = what.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    ErrorBody::new(ErrorCode::Failed, format!("the daemon gave an answer of another kind: {word}"))
-        .hint("is it of this release? `ccmux daemon status` tells, `ccmux daemon stop` ends it")
+/// Returns the error for a response of the wrong type, which indicates a bug or a daemon of another
+/// version.
+pub(crate) fn unexpected(response: &impl std::fmt::Debug) -> ErrorBody {
+    let text = format!("{response:?}");
+    let variant = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    ErrorBody::new(ErrorCode::Failed, format!("unexpected response from the daemon: {variant}"))
+        .hint(VERSION_MISMATCH)
 }
 
-/// The request itself is wrong.
+/// Hint for protocol errors.
+pub(crate) const VERSION_MISMATCH: &str = "the daemon may be a different version: check with \
+     `ccmux daemon status`, restart with `ccmux daemon stop`";
+
+/// Returns a usage error.
 pub(crate) fn usage(message: impl Into<String>) -> ErrorBody {
     ErrorBody::new(ErrorCode::Usage, message)
 }
@@ -66,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_failure_has_the_exit_code_of_the_contract() {
+    fn exit_code_is_documented_for_every_failure() {
         let cases = [
             (usage("x").into(), 2),
-            (Failure::Told(ErrorCode::NotFound), 3),
+            (Failure::Reported(ErrorCode::NotFound), 3),
             (Failure::StdoutClosed, 0),
             (Failure::Signal(15), 143),
             (Failure::io("read", &io::ErrorKind::NotFound.into()), 1),

@@ -1,8 +1,9 @@
-//! ccmux: the command line.
+//! The `ccmux` binary.
 //!
-//! `main` reads the environment and the arguments once; everything below gets them as values. The
-//! same binary is the daemon (`ccmux daemon run`) and every keeper (`ccmux keeper`).
+//! `main` reads the environment and the arguments once and passes them down as values. The same
+//! binary also runs as the daemon (`ccmux daemon run`) and as the keeper of a pane (`ccmux keeper`).
 
+mod agent_verb;
 mod args;
 mod attach;
 mod commands;
@@ -16,8 +17,8 @@ mod keeper;
 mod output;
 #[cfg(test)]
 mod reference;
-mod start;
 mod table;
+mod tmux;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -33,13 +34,13 @@ use output::Output;
 fn main() -> ExitCode {
     let env = ClientEnv::new(std::env::vars_os());
     let words: Vec<OsString> = std::env::args_os().collect();
-    // Before everything else: a keeper is started for each pane and should cost nothing.
-    if words.get(1).is_some_and(|verb| verb == "keeper") {
+    // Checked before parsing: a keeper starts with every pane and should start fast.
+    if words.get(1).is_some_and(|word| word == "keeper") {
         return crate::keeper::run(env.home(), env.test_hooks());
     }
-    let cli = match Cli::try_parse_from(&words) {
+    let cli = match parse(&words, &env) {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error, &words, &env),
+        Err(error) => return report_parse_error(&error, &words, &env),
     };
     let out = Output::new(cli.json, &env, now());
     match commands::run(&cli, env, &out) {
@@ -53,25 +54,43 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the help that was asked for, or what is wrong with the line.
-fn not_parsed(error: &clap::Error, words: &[OsString], env: &ClientEnv) -> ExitCode {
+/// Parses the command line. The name of an agent is accepted as a command, and `-t` as in tmux.
+fn parse(words: &[OsString], env: &ClientEnv) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(words).or_else(|error| {
+        let verb = || {
+            let name = agent_verb::unknown_command(&error)?;
+            let cli = Cli::try_parse_from(agent_verb::as_new(words, &name)?).ok()?;
+            commands::is_agent(&name, env, &cli).then_some(cli)
+        };
+        let target = || Cli::try_parse_from(tmux::without_target_option(words, &error)?).ok();
+        verb().or_else(target).ok_or(error)
+    })
+}
+
+/// Prints a usage error, or the requested help or version.
+fn report_parse_error(error: &clap::Error, words: &[OsString], env: &ClientEnv) -> ExitCode {
     let json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-    if json && error.use_stderr() {
+    let tmux = agent_verb::unknown_command(error).and_then(|name| tmux::equivalent(&name));
+    if let Some(equivalent) = tmux {
+        // Better than a command with a similar name, which may do something else.
+        let hint = format!("in ccmux: {equivalent}; `ccmux help tmux` lists more");
+        Output::new(json, env, now()).error(&usage_body(error).hint(hint));
+    } else if json && error.use_stderr() {
         Output::new(true, env, now()).error(&usage_body(error));
     } else {
-        // Whoever closed the stream does not want to know.
+        // Fails only if the stream is closed.
         let _closed = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// The parser's words without their decoration.
+/// Converts an error of the parser to a usage error.
 fn usage_body(error: &clap::Error) -> protocol::ErrorBody {
     let text = error.to_string();
     let mut paragraphs = text.split("\n\n").map(str::trim);
     let message = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
     let tip = paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: "));
-    usage(message).hint(tip.unwrap_or("see `ccmux --help`, or --help after a verb"))
+    usage(message).hint(tip.unwrap_or("see `ccmux --help` or `ccmux COMMAND --help`"))
 }
 
 #[cfg(test)]
@@ -79,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_line_is_told_to_programs_as_well() {
+    fn usage_errors_have_a_json_form() {
         let lines: [&[&str]; 4] = [
             &["ccmux", "new", "--templates", "t"],
             &["ccmux", "show"],

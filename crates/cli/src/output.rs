@@ -1,6 +1,7 @@
-//! What the user sees: text or JSON on standard output, everything else on standard error.
+//! Output of commands: text or JSON on standard output; errors, warnings and progress on standard
+//! error.
 //!
-//! Nothing outside of this file writes to either, except an attached pane to its terminal.
+//! Only this file writes to the standard streams, except for an attached terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,37 +11,38 @@ use std::time::Duration;
 use model::Timestamp;
 use protocol::ErrorBody;
 use serde::Serialize;
+use terminal::Filter;
 
 use crate::environment::ClientEnv;
 use crate::failure::Failure;
 
-/// How long a verb may take before the user is told what it waits for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time after which progress is shown.
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
-/// How to say things.
+/// Output settings of this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// Say them to a program.
+    /// Print JSON.
     pub(crate) json: bool,
-    /// How text looks.
+    /// Format of text output.
     pub(crate) style: Style,
-    /// A person watches standard error.
+    /// Show progress: standard error is a terminal.
     progress: bool,
 }
 
-/// How text looks.
+/// Format of text output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// With colours.
+    /// Use colours.
     pub(crate) colour: bool,
-    /// The columns of the terminal; none does not cut lines.
+    /// Width of the terminal; `None` does not truncate lines.
     pub(crate) width: Option<usize>,
-    /// Now, for ages.
+    /// Current time, for computing ages.
     pub(crate) now: Timestamp,
 }
 
 impl Output {
-    /// As the streams of this process and its environment ask for.
+    /// Derives the settings from the standard streams and the environment.
     pub(crate) fn new(json: bool, env: &ClientEnv, now: Timestamp) -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -55,11 +57,11 @@ impl Output {
         }
     }
 
-    /// Prints `value` for a program, or what `text` makes of it for a person.
+    /// Prints `value` as JSON, or formatted by `text`.
     ///
     /// # Errors
     ///
-    /// [`Failure`] if nobody takes it.
+    /// [`Failure`] if standard output cannot be written.
     pub(crate) fn answer<T: Serialize>(
         &self,
         value: &T,
@@ -68,29 +70,29 @@ impl Output {
         if self.json { self.json_line(value) } else { self.text(&text(value, self.style)) }
     }
 
-    /// Prints one JSON value on a line of its own.
+    /// Prints a JSON value on one line.
     ///
     /// # Errors
     ///
-    /// [`Failure`] if nobody takes it.
+    /// [`Failure`] if standard output cannot be written.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
         self.text(&format!("{}\n", to_json(value)))
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     ///
     /// # Errors
     ///
-    /// [`Failure`] if nobody takes it.
+    /// [`Failure`] if standard output cannot be written.
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())
     }
 
-    /// Prints bytes as they are, at once.
+    /// Prints bytes unchanged and flushes standard output.
     ///
     /// # Errors
     ///
-    /// [`Failure`] if nobody takes them.
+    /// [`Failure`] if standard output cannot be written.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -100,31 +102,37 @@ impl Output {
         }
     }
 
-    /// Tells of something that is wrong without being this verb's failure.
-    pub(crate) fn warn(&self, what: &str) {
+    /// Returns a writer for output of a program in a pane.
+    pub(crate) fn pane_output(&self) -> PaneOutput<'_> {
+        let filter = io::stdout().is_terminal().then(Filter::without_repaint);
+        PaneOutput { out: self, filter }
+    }
+
+    /// Prints a warning, unless the output is JSON.
+    pub(crate) fn warn(&self, message: &str) {
         if !self.json {
-            complain(&format!("warning: {}\n", printable(what)));
+            print_stderr(&format!("warning: {}\n", printable(message)));
         }
     }
 
-    /// Tells a person how far it has come, on a line of its own.
-    pub(crate) fn note(&self, what: &str) {
+    /// Prints a line of progress, unless the output is JSON.
+    pub(crate) fn note(&self, message: &str) {
         if !self.json {
-            complain(&format!("{}\n", printable(what)));
+            print_stderr(&format!("{}\n", printable(message)));
         }
     }
 
-    /// Says something to an agent that reads standard error.
-    pub(crate) fn say_to_agent(&self, what: &str) {
-        complain(&format!("{}\n", printable(what)));
+    /// Prints a message for an agent that reads standard error.
+    pub(crate) fn tell_agent(&self, message: &str) {
+        print_stderr(&format!("{}\n", printable(message)));
     }
 
-    /// Tells why the verb failed.
+    /// Prints an error with its hint.
     pub(crate) fn error(&self, body: &ErrorBody) {
-        complain(&if self.json { error_json(body) } else { error_text(body) });
+        print_stderr(&if self.json { error_json(body) } else { error_text(body) });
     }
 
-    /// Asks whoever sits at the terminal; none if nobody does. Only a yes is a yes.
+    /// Asks a yes/no question on the terminal. Returns `None` if there is no terminal.
     ///
     /// # Errors
     ///
@@ -134,33 +142,56 @@ impl Output {
         if self.json || !stdin.is_terminal() || !io::stderr().is_terminal() {
             return Ok(None);
         }
-        complain(&format!("{question} [y/N] "));
+        print_stderr(&format!("{question} [y/N] "));
         let mut answer = String::new();
         let read = stdin.read_line(&mut answer);
         read.map_err(|error| Failure::io("read the answer", &error))?;
         Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
     }
 
-    /// Shows `what` while the returned value lives, if it lives long and somebody watches.
-    pub(crate) fn progress(&self, what: impl Into<String>) -> Progress {
+    /// Shows `message` on a terminal until the returned value is dropped, after a short delay.
+    pub(crate) fn progress(&self, message: impl Into<String>) -> Progress {
         if !self.progress {
             return Progress(None);
         }
-        let what = what.into();
+        let message = message.into();
         let (done, ended) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                complain(&what);
-                // Ends with the sender.
+            if ended.recv_timeout(PROGRESS_DELAY) == Err(RecvTimeoutError::Timeout) {
+                print_stderr(&message);
+                // Returns when the sender is dropped.
                 let _disconnected = ended.recv();
-                complain("\r\x1b[K");
+                print_stderr("\r\x1b[K");
             }
         });
         Progress(Some((done, thread)))
     }
 }
 
-/// One line on standard error while something takes its time.
+/// Prints the output of a program in a pane: filtered on a terminal, as for an attached one, and
+/// unchanged elsewhere.
+#[derive(Debug)]
+pub(crate) struct PaneOutput<'a> {
+    out: &'a Output,
+    filter: Option<Filter>,
+}
+
+impl PaneOutput<'_> {
+    /// Prints the next bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] if standard output cannot be written.
+    pub(crate) fn print(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(filter) = &mut self.filter else { return self.out.bytes(bytes) };
+        let mut shown = Vec::with_capacity(bytes.len());
+        // Never a request to repaint: there is no screen.
+        let _all = filter.pass(bytes, &mut shown);
+        self.out.bytes(&shown)
+    }
+}
+
+/// A progress line on standard error; erased on drop.
 #[derive(Debug)]
 pub(crate) struct Progress(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
 
@@ -168,27 +199,30 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((done, thread)) = self.0.take() {
             drop(done);
-            // It only writes; if it could not, nobody watches.
-            let _unwatched = thread.join();
+            // The thread only writes to standard error.
+            let _panicked = thread.join();
         }
     }
 }
 
-/// The value as JSON on one line.
+/// Returns the value as JSON on one line.
 pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our views have string keys only")
+    serde_json::to_string(value).expect("every map in the output has string keys")
 }
 
-/// `text` with every control character made visible, so that nothing that a program in a pane
-/// chose can command the user's terminal.
+/// Escapes control characters, so that text chosen by a program in a pane cannot send escape
+/// sequences to the user's terminal, and controls of the writing direction, which could make a text
+/// look like another one.
 pub(crate) fn printable(text: &str) -> String {
-    let show = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let is_direction = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hidden = |c: char| c.is_control() || is_direction(c);
+    let show = |c: char| if is_hidden(c) { c.escape_default().to_string() } else { c.into() };
     text.chars().map(show).collect()
 }
 
-fn complain(text: &str) {
-    // There is no further place to complain about a standard error that takes nothing.
-    let _deaf = io::stderr().write_all(text.as_bytes());
+fn print_stderr(text: &str) {
+    // If standard error is closed, there is no place to report it.
+    let _closed = io::stderr().write_all(text.as_bytes());
 }
 
 fn error_text(body: &ErrorBody) -> String {
@@ -207,7 +241,7 @@ fn error_json(body: &ErrorBody) -> String {
     struct Line<'a> {
         error: Error<'a>,
     }
-    // Unlike on the socket, all three are always there: scripts should not have to look twice.
+    // Unlike in the protocol, `hint` is always present, so that scripts can rely on it.
     #[derive(Serialize)]
     struct Error<'a> {
         code: protocol::ErrorCode,
@@ -229,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_what_and_what_next() {
+    fn errors_are_printed_with_hint_as_text_and_json() {
         let plain = ErrorBody::new(ErrorCode::Failed, "the disk is full");
         let hinted = ErrorBody::new(
             ErrorCode::Conflict,
@@ -245,7 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_title_cannot_command_the_terminal() {
+    fn printable_escapes_controls_of_the_writing_direction() {
+        assert_eq!(printable("a\u{202e}b\u{2069}c\u{200f}"), "a\\u{202e}b\\u{2069}c\\u{200f}");
+        assert_eq!(printable("שלום \u{200d}"), "שלום \u{200d}");
+    }
+
+    #[test]
+    fn printable_escapes_control_characters() {
         assert_eq!(printable("a\x1b]0;x\x07\u{9b}é"), "a\\u{1b}]0;x\\u{7}\\u{9b}é");
     }
 }

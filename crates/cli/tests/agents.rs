@@ -1,4 +1,4 @@
-//! The other real agents in panes: isolated, at once, and resumed (R1, R11, B11).
+//! Real agents other than claude in panes: isolated, many at once, and resumed (R1, R11, B11).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,22 +11,23 @@ use real::{User, path};
 use testkit::tree::Entry;
 use testkit::{Agent, tree};
 
-/// Everything in the user's home that is not ccmux' own.
-fn users_own(user: &User) -> BTreeMap<PathBuf, Entry> {
+/// Returns everything in the user's home that ccmux did not create.
+fn user_files(user: &User) -> BTreeMap<PathBuf, Entry> {
     let mut all = tree(&user.home_dir());
     all.retain(|path, _| !path.starts_with(".ccmux"));
     all
 }
 
-/// One conversation, from the first start without a question to the one after a restore.
-fn talks_stops_and_goes_on(agent: Agent) {
+/// Starts a conversation, stops and restores the pane, and continues the conversation.
+fn resumes_conversation_after_stop(agent: Agent) {
     let user = User::new(agent);
-    let before = users_own(&user);
+    let before = user_files(&user);
 
     let pane = user.new_pane("dev", &[], &[]);
     user.wait_ready("dev");
     user.ask("dev", "word-one");
-    let id = user.show("dev")["conversation"].as_str().expect("it is known by now").to_owned();
+    let id =
+        user.show("dev")["conversation"].as_str().expect("the conversation is known").to_owned();
     user.home.ccmux(&["stop", "dev"]).ok();
     user.home.ccmux(&["restore", "dev"]).ok();
     user.wait_ready("dev");
@@ -35,7 +36,7 @@ fn talks_stops_and_goes_on(agent: Agent) {
     assert!(seen.user_texts().iter().any(|text| text.contains("word-one")), "{seen}");
     assert!(seen.conversation().is_none_or(|said| said == id), "{seen} is not {id}");
     assert_eq!(user.show("dev")["conversation"], id.as_str());
-    // And after the whole machine went.
+    // Again after a reboot.
     user.wait_written("dev", "word-two");
     user.home.kill_everything();
     user.home.start_daemon();
@@ -47,14 +48,14 @@ fn talks_stops_and_goes_on(agent: Agent) {
 
     let dir = path(&pane, "config_dir");
     assert!(dir.to_str().unwrap().contains(&format!("/{}-configs/pane-", agent.name())));
-    assert!(tree(&dir).len() > 2, "its files are in its own directory");
-    assert!(!dir.join("packages").exists(), "codex has not copied itself into it");
+    assert!(tree(&dir).len() > 2, "its files are in the pane's directory");
+    assert!(!dir.join("packages").exists(), "codex copied itself into the directory");
     user.home.ccmux(&["close", "dev"]).ok();
-    assert_eq!(users_own(&user), before, "nothing in the user's home");
+    assert_eq!(user_files(&user), before, "the user's home has changed");
 }
 
-/// Stopped before anything was said, it starts again as it did at first.
-fn starts_again_without_a_word(agent: Agent) {
+/// A pane stopped before its first prompt starts again as at first.
+fn restarts_without_conversation(agent: Agent) {
     let user = User::new(agent);
     user.new_pane("dev", &[], &[]);
     user.wait_ready("dev");
@@ -69,10 +70,10 @@ fn starts_again_without_a_word(agent: Agent) {
     assert!(now.is_string() && (id.is_null() || id == now), "{id} became {now}");
 }
 
-/// So many at once, each with a prompt of its own.
-fn twenty_at_once(agent: Agent) {
+/// Starts twenty panes at once, each with its own prompt.
+fn twenty_panes_keep_conversations_apart(agent: Agent) {
     let user = User::new(agent);
-    let before = users_own(&user);
+    let before = user_files(&user);
     let name = |n: usize| format!("dev{n:02}");
     let word = |n: usize| format!("only-for-{n:02}-end");
 
@@ -103,42 +104,42 @@ fn twenty_at_once(agent: Agent) {
         assert!(mentions(&word(n)), "{} has written down its own", name(n));
         assert!(!mentions(&word((n + 1) % 20)), "{} has another's", name(n));
     }
-    assert_eq!(users_own(&user), before, "nothing in the user's home");
+    assert_eq!(user_files(&user), before, "the user's home has changed");
 }
 
 #[test]
-fn heavy_an_agent_that_was_told_nothing_starts_again() {
+fn heavy_agent_stopped_before_first_prompt_restarts() {
     for agent in [Agent::Claude, Agent::Codex, Agent::Gemini] {
-        starts_again_without_a_word(agent);
+        restarts_without_conversation(agent);
     }
 }
 
 #[test]
-fn heavy_codex_talks_stops_and_goes_on() {
-    talks_stops_and_goes_on(Agent::Codex);
+fn heavy_codex_stopped_resumes_its_conversation() {
+    resumes_conversation_after_stop(Agent::Codex);
 }
 
 #[test]
-fn heavy_codex_twenty_at_once() {
-    twenty_at_once(Agent::Codex);
+fn heavy_codex_in_twenty_panes_keeps_conversations_apart() {
+    twenty_panes_keep_conversations_apart(Agent::Codex);
 }
 
 #[test]
-fn heavy_gemini_talks_stops_and_goes_on() {
-    talks_stops_and_goes_on(Agent::Gemini);
+fn heavy_gemini_stopped_resumes_its_conversation() {
+    resumes_conversation_after_stop(Agent::Gemini);
 }
 
 #[test]
-fn heavy_gemini_twenty_at_once() {
-    twenty_at_once(Agent::Gemini);
+fn heavy_gemini_in_twenty_panes_keeps_conversations_apart() {
+    twenty_panes_keep_conversations_apart(Agent::Gemini);
 }
 
 #[test]
-fn heavy_opencode_talks_stops_and_goes_on() {
-    talks_stops_and_goes_on(Agent::Opencode);
+fn heavy_opencode_stopped_resumes_its_conversation() {
+    resumes_conversation_after_stop(Agent::Opencode);
 }
 
 #[test]
-fn heavy_opencode_twenty_at_once() {
-    twenty_at_once(Agent::Opencode);
+fn heavy_opencode_in_twenty_panes_keeps_conversations_apart() {
+    twenty_panes_keep_conversations_apart(Agent::Opencode);
 }

@@ -1,11 +1,11 @@
-//! Attaching, as a person sees it: a real terminal with `ccmux attach` in it.
+//! `ccmux attach` in a real terminal.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
+use client::Connection;
 use model::Size;
-use protocol::client::Connection;
 use protocol::frame::{Frame, Kind};
 use protocol::pane::{Attach, SOCKET, View};
 use rustix::process::Signal;
@@ -31,13 +31,13 @@ fn attach(home: &Home, name: &str) -> Screen {
     screen
 }
 
-/// The terminal is as a shell left it: cooked, on its main screen, and it says so.
-fn is_restored(screen: &Screen, before: &rustix::termios::Termios, farewell: &str) {
+/// Asserts that the terminal is restored: cooked mode, main screen, and the message `farewell`.
+fn assert_restored(screen: &Screen, before: &rustix::termios::Termios, farewell: &str) {
     let after = screen.termios();
     assert_eq!(format!("{:?}", after.local_modes), format!("{:?}", before.local_modes));
     assert_eq!(format!("{:?}", after.input_modes), format!("{:?}", before.input_modes));
     let raw = String::from_utf8_lossy(&screen.raw()).into_owned();
-    let left = raw.rfind("\x1b[?1049l").expect("it left the alternate screen");
+    let left = raw.rfind("\x1b[?1049l").expect("the alternate screen was left");
     for mode in ["\x1b[?1000l", "\x1b[?2004l", "\x1b[?25h"] {
         assert!(raw.contains(mode), "{mode:?} was not sent");
     }
@@ -45,7 +45,7 @@ fn is_restored(screen: &Screen, before: &rustix::termios::Termios, farewell: &st
 }
 
 #[test]
-fn what_is_typed_reaches_the_program_and_what_it_prints_is_seen() {
+fn attached_client_sends_input_and_shows_output() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
 
@@ -58,7 +58,7 @@ fn what_is_typed_reaches_the_program_and_what_it_prints_is_seen() {
 }
 
 #[test]
-fn the_terminal_is_restored_after_detach_end_signal_and_the_keepers_death() {
+fn terminal_is_restored_after_detach_exit_signal_and_keeper_death() {
     for way in ["detach", "end", "sigterm", "keeper"] {
         let home = Home::new(CCMUX);
         let pane = shell(&home, "work");
@@ -87,17 +87,17 @@ fn the_terminal_is_restored_after_detach_end_signal_and_the_keepers_death() {
             }
             _ => {
                 process::kill_and_wait(&pane.keeper(), DEADLINE);
-                "keeper is gone"
+                "connection to the keeper lost"
             }
         };
 
         screen.wait_until(way, |view| String::from_utf8_lossy(view.raw()).contains(farewell));
-        is_restored(&screen, &before, farewell);
+        assert_restored(&screen, &before, farewell);
     }
 }
 
 #[test]
-fn a_killed_client_leaves_its_terminal_restored_and_the_pane_alone() {
+fn killed_client_leaves_terminal_restored_and_pane_running() {
     let home = Home::new(CCMUX);
     let pane = shell(&home, "work");
     let script = format!("{CCMUX} attach work; cat");
@@ -107,7 +107,7 @@ fn a_killed_client_leaves_its_terminal_restored_and_the_pane_alone() {
     let client = process::descendants(screen.program().pid)[0];
     process::kill_and_wait(&process::identity(client).unwrap(), DEADLINE);
 
-    screen.wait_until("the keeper put the terminal back", |view| {
+    screen.wait_until("the keeper has restored the terminal", |view| {
         String::from_utf8_lossy(view.raw()).contains("\x1b[?1049l")
     });
     assert!(process::is_alive(&pane.head));
@@ -117,7 +117,7 @@ fn a_killed_client_leaves_its_terminal_restored_and_the_pane_alone() {
 }
 
 #[test]
-fn an_attached_terminal_does_not_notice_that_the_daemon_is_killed() {
+fn attached_client_survives_daemon_kill() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
     let screen = attach(&home, "work");
@@ -130,7 +130,7 @@ fn an_attached_terminal_does_not_notice_that_the_daemon_is_killed() {
 }
 
 #[test]
-fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
+fn several_clients_share_screen_at_smallest_size() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
     let large = home.ccmux(&["attach", "work"]).screen(size(100, 40));
@@ -160,12 +160,12 @@ fn several_clients_see_the_same_and_the_smallest_decides_the_size() {
 }
 
 #[test]
-fn a_program_gets_one_answer_however_many_look() {
+fn terminal_query_is_answered_once_with_several_clients() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
     let clients = [attach(&home, "work"), attach(&home, "work")];
 
-    // Reads for half a second after the first answer, so that a second one would be seen.
+    // Reads for half a second after the first answer, to detect a second one.
     let ask =
         "stty raw -echo min 0 time 5; printf '\\033[c'; cat > got; stty sane; echo asked-$((1+1))";
     clients[0].send(format!("{ask}\r"));
@@ -182,7 +182,7 @@ fn a_program_gets_one_answer_however_many_look() {
 }
 
 #[test]
-fn a_screen_with_everything_on_it_comes_back_with_the_next_client() {
+fn screen_state_is_restored_for_next_client() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
     let first = attach(&home, "work");
@@ -196,13 +196,13 @@ fn a_screen_with_everything_on_it_comes_back_with_the_next_client() {
 
     second.wait_for("bold red 中文");
     assert_eq!((second.text(), second.cursor()), (text, cursor));
-    second.wait_until("the title is there", |view| view.title() == "my title");
+    second.wait_until("the title is set", |view| view.title() == "my title");
     second.send("\x03printf '\\033[?1049l'\r");
     second.wait_for("ready>");
 }
 
 #[test]
-fn a_client_without_a_terminal_to_pass_gets_the_same_picture() {
+fn client_without_passed_terminal_gets_same_screen() {
     let home = Home::new(CCMUX);
     shell(&home, "work");
 
@@ -218,17 +218,17 @@ fn a_client_without_a_terminal_to_pass_gets_the_same_picture() {
 }
 
 #[test]
-fn a_client_that_does_not_read_slows_nobody() {
+fn client_that_does_not_read_does_not_slow_others() {
     let home = Home::new(CCMUX);
     let pane = shell(&home, "work");
-    // Two clients that never read: what is sent to them fills the socket and stays there.
+    // Two clients that never read: their output fills the socket buffers and stays there.
     let deaf = [View::Relay, View::Follow { from: Some(0) }].map(|view| {
         let mut client = Connection::open(&pane.dir, SOCKET).unwrap();
         let attach = Attach { view, size: None, read_only: true };
         client.send(&Frame::json(Kind::Attach, &attach)).unwrap();
         client
     });
-    wait_until("they are attached", DEADLINE, || home.show("work")["live"]["clients"] == 2);
+    wait_until("both are attached", DEADLINE, || home.show("work")["live"]["clients"] == 2);
     let good = attach(&home, "work");
 
     good.send(
@@ -240,7 +240,7 @@ fn a_client_that_does_not_read_slows_nobody() {
 }
 
 #[test]
-fn bare_ccmux_lands_in_a_pane_and_comes_back_to_it() {
+fn ccmux_without_arguments_attaches_to_same_pane_again() {
     let home = Home::new(CCMUX);
     let none: [&str; 0] = [];
 
@@ -255,4 +255,40 @@ fn bare_ccmux_lands_in_a_pane_and_comes_back_to_it() {
     second.wait_for("mark-2");
     let said = home.ccmux(&none).ok();
     assert!(said.contains("ccmux attach"), "{said}");
+}
+
+/// Sequences that terminals would execute outside the screen reach neither an attached terminal nor
+/// one on which the log is printed. A file gets the log unchanged.
+#[test]
+fn unlisted_sequences_do_not_reach_a_terminal() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let attached = attach(&home, "work");
+    let printed = r"\033]052;c;?\007\033P1;1|17/78\033\\\033]51;x\007\033[?9001h";
+    attached.send(format!("printf '{printed}'; echo $((6*7))-shown\r"));
+    attached.wait_for("42-shown");
+
+    let log = home.ccmux(&["read", "work", "--log"]).ok();
+    let screen = home.ccmux(&["read", "work", "--log"]).screen(size(80, 24));
+    assert_eq!(screen.wait_exit(), 0);
+
+    let raw = |screen: &Screen| String::from_utf8_lossy(&screen.raw()).into_owned();
+    for sequence in ["\x1b]052;c;?", "\x1bP1;1|", "\x1b]51;", "\x1b[?9001h"] {
+        assert!(log.contains(sequence), "{sequence:?} is in the log");
+        assert!(!raw(&attached).contains(sequence), "{sequence:?} reached the attached terminal");
+        assert!(!raw(&screen).contains(sequence), "{sequence:?} was printed from the log");
+    }
+    assert!(raw(&screen).contains("42-shown"));
+}
+
+#[test]
+fn direction_controls_in_commands_are_shown_escaped() {
+    let home = Home::new(CCMUX);
+    home.start_pane("work", &["sh", "-c", "exec sleep 1000 # \u{202e}evil"]);
+
+    for words in [&["ls"][..], &["show", "work"], &["events"]] {
+        let text = home.ccmux(words).ok();
+        assert!(!text.contains('\u{202e}'), "{text}");
+    }
+    assert!(home.ccmux(&["show", "work"]).ok().contains("\\u{202e}evil"));
 }

@@ -1,4 +1,4 @@
-//! The verbs, as a person uses them, with the real binary in a hermetic home.
+//! The basic commands, with the real binary in a hermetic home.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use testkit::{DEADLINE, Home, process, wait_until};
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
 #[test]
-fn a_pane_is_created_listed_typed_into_read_and_closed() {
+fn pane_is_created_listed_typed_into_read_and_closed() {
     let home = Home::new(CCMUX);
 
     let made = home.ccmux(&["new", "-d", "--json", "-n", "work", "--", "sh"]).json();
@@ -28,11 +28,15 @@ fn a_pane_is_created_listed_typed_into_read_and_closed() {
     assert!(home.ccmux(&["ls"]).ok().contains("work"));
     home.ccmux(&["close", "work"]).ok();
     let listed = home.ccmux(&["ls", "--json"]).json();
-    assert_eq!(listed["sessions"].as_array().unwrap().len(), 0, "its session went with it");
+    assert_eq!(
+        listed["sessions"].as_array().unwrap().len(),
+        0,
+        "the session was closed with its last pane"
+    );
 }
 
 #[test]
-fn everything_on_disk_is_for_its_owner_alone() {
+fn files_on_disk_are_accessible_to_owner_only() {
     let home = Home::new(CCMUX);
     home.start_pane("work", &["sh"]);
 
@@ -43,7 +47,7 @@ fn everything_on_disk_is_for_its_owner_alone() {
             let entry = entry.unwrap();
             let found = entry.metadata().unwrap();
             let mode = found.permissions().mode() & 0o777;
-            // What panes share is not to be written by anybody.
+            // Shared files are read-only.
             let writing = if dir.ends_with("shared") { 0 } else { 0o200 };
             let expected = if found.is_dir() { 0o500 | writing } else { 0o400 | writing };
             assert_eq!(mode, expected, "{:?} has mode {mode:o}", entry.path());
@@ -57,7 +61,7 @@ fn everything_on_disk_is_for_its_owner_alone() {
 }
 
 #[test]
-fn the_environment_is_the_clients_by_the_list_and_never_the_daemons() {
+fn pane_environment_comes_from_client_allowlist_not_from_daemon() {
     let home = Home::new(CCMUX);
     home.ccmux(&["daemon", "start"]).env("LANG", "daemon").env("EDITOR", "daemon").ok();
 
@@ -90,7 +94,7 @@ fn the_environment_is_the_clients_by_the_list_and_never_the_daemons() {
 }
 
 #[test]
-fn the_daemon_takes_nothing_from_the_shell_it_was_born_in() {
+fn daemon_does_not_inherit_environment_of_starting_shell() {
     let home = Home::new(CCMUX);
     home.ccmux(&["ls"]).env("CCMUX_PANE_ID", "x").env("GITHUB_TOKEN", "hunter2").ok();
 
@@ -101,7 +105,7 @@ fn the_daemon_takes_nothing_from_the_shell_it_was_born_in() {
 }
 
 #[test]
-fn screen_lines_and_log_of_a_pane_can_be_read_after_its_end() {
+fn ended_pane_screen_lines_and_log_are_readable() {
     let home = Home::new(CCMUX);
     let script = "i=1; while [ $i -le 500 ]; do echo row-$i; i=$((i+1)); done; exit 4";
     home.ccmux(&["new", "-d", "-n", "short", "--", "sh", "-c", script]).ok();
@@ -124,7 +128,7 @@ fn screen_lines_and_log_of_a_pane_can_be_read_after_its_end() {
 }
 
 #[test]
-fn text_is_delivered_as_a_paste_and_enter_comes_after_it() {
+fn sent_text_is_pasted_before_enter() {
     let home = Home::new(CCMUX);
     let agent = home.fake_agent();
     home.start_pane("work", &[agent.to_str().unwrap(), "--bracketed-paste", "--stay"]);
@@ -144,14 +148,14 @@ fn text_is_delivered_as_a_paste_and_enter_comes_after_it() {
     assert!(received.contains("\\u{1b}[A"), "{received}");
 }
 
-/// What the scripted agent says it received, without the line breaks of its own.
+/// Returns the scripted agent's report of its input, without its line breaks.
 fn received(pane: &Path) -> String {
     let log = fs::read(pane.join("log/00000000000000000000.out")).unwrap();
     String::from_utf8_lossy(&log).replace(['\r', '\n'], "")
 }
 
 #[test]
-fn panes_are_found_by_name_id_and_beginning_and_never_guessed() {
+fn panes_are_found_by_name_id_and_prefix_ambiguity_is_an_error() {
     let home = Home::new(CCMUX);
     let one =
         home.ccmux(&["new", "-d", "--json", "--session", "a", "-n", "dev", "--", "sh"]).json();
@@ -170,7 +174,7 @@ fn panes_are_found_by_name_id_and_beginning_and_never_guessed() {
 }
 
 #[test]
-fn a_pane_or_session_gets_another_name_and_keeps_it() {
+fn renamed_pane_and_session_keep_their_names() {
     let home = Home::new(CCMUX);
     let made =
         home.ccmux(&["new", "-d", "--json", "--session", "s", "-n", "old", "--", "sh"]).json();
@@ -185,7 +189,7 @@ fn a_pane_or_session_gets_another_name_and_keeps_it() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_says_why_and_leaves_nothing() {
+fn command_that_cannot_start_reports_reason_and_leaves_nothing() {
     let home = Home::new(CCMUX);
 
     let missing = home.ccmux(&["new", "-d", "--", "no-such-program"]).fails_with(1);
@@ -193,7 +197,7 @@ fn a_command_that_cannot_be_started_says_why_and_leaves_nothing() {
     home.ccmux(&["new", "-d", "--size", "1x1", "--", "sh"]).fails_with(2);
 
     assert!(
-        missing.contains("no-such-program") && missing.contains("no such program"),
+        missing.contains("no-such-program") && missing.contains("program not found"),
         "{missing}"
     );
     assert!(nowhere.contains("/no/such/dir"), "{nowhere}");
@@ -207,7 +211,7 @@ fn a_command_that_cannot_be_started_says_why_and_leaves_nothing() {
 }
 
 #[test]
-fn waiting_ends_with_the_text_the_exit_or_the_time() {
+fn wait_returns_on_text_exit_or_timeout() {
     let home = Home::new(CCMUX);
     home.start_pane("work", &["sh"]);
 
@@ -221,7 +225,7 @@ fn waiting_ends_with_the_text_the_exit_or_the_time() {
 }
 
 #[test]
-fn stopping_the_daemon_leaves_every_pane_running() {
+fn daemon_stop_leaves_panes_running() {
     let home = Home::new(CCMUX);
     let pane = home.start_pane("work", &["sh"]);
 
@@ -229,11 +233,11 @@ fn stopping_the_daemon_leaves_every_pane_running() {
 
     home.ccmux(&["daemon", "status"]).fails_with(6);
     assert!(process::is_alive(&pane.head) && process::is_alive(&pane.keeper()));
-    assert_eq!(home.show("work")["state"], "running", "any verb starts the daemon again");
+    assert_eq!(home.show("work")["state"], "running", "any command starts the daemon again");
 }
 
 #[test]
-fn twenty_commands_at_once_start_one_daemon() {
+fn concurrent_commands_start_one_daemon() {
     let home = Home::new(CCMUX);
 
     let all: Vec<_> = (0..20).map(|_| home.ccmux(&["ls", "--json"]).spawn()).collect();
@@ -247,7 +251,7 @@ fn twenty_commands_at_once_start_one_daemon() {
 }
 
 #[test]
-fn events_are_numbered_without_gaps_across_daemons() {
+fn event_numbers_have_no_gaps_across_daemons() {
     let home = Home::new(CCMUX);
     home.start_pane("one", &["sh"]);
     home.kill_daemon();

@@ -1,4 +1,4 @@
-//! The real claude in panes (R1, R11, B1, B2, B4, B11), against a service that is a stub.
+//! The real claude in panes (R1, R11, B1, B2, B4, B11), with a stub of its service.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,21 +14,21 @@ use serde_json::Value;
 use testkit::stub::Answer;
 use testkit::{Agent, DEADLINE, agents, process, put, tree, wait_until};
 
-/// How many at once.
-const NUMBERS: [usize; 3] = [2, 7, 20];
+/// Numbers of panes to start at once.
+const PANE_COUNTS: [usize; 3] = [2, 7, 20];
 
-fn ids(seen: &testkit::stub::Seen) -> &str {
-    seen.conversation().expect("claude says which conversation it is")
+fn conversation_id(seen: &testkit::stub::RecordedRequest) -> &str {
+    seen.conversation().expect("claude names its conversation")
 }
 
-/// The files that count as the user's own, as they are.
-fn users_own(user: &User) -> impl PartialEq + std::fmt::Debug + use<> {
+/// Returns the user's own agent files with their contents.
+fn user_files(user: &User) -> impl PartialEq + std::fmt::Debug + use<> {
     let home = user.home_dir();
     (tree(&home.join(".claude")), fs::read(home.join(".claude.json")).unwrap())
 }
 
 #[test]
-fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
+fn heavy_claude_conversation_resumes_after_every_kind_of_exit() {
     let user = User::new(Agent::Claude);
     let own = user.home_dir().join(".claude");
     for dir in ["commands", "agents", "skills", "plugins"] {
@@ -36,21 +36,21 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     }
     put(&own.join("settings.json"), r#"{"includeCoAuthoredBy": false}"#);
     put(&own.join("CLAUDE.md"), "Be brief.");
-    let before = users_own(&user);
+    let before = user_files(&user);
 
-    // From the start to the prompt without a question, and an answer.
+    // From the start to the first answer without a dialog.
     let pane = user.new_pane("dev", &[], &[]);
     user.wait_ready("dev");
     let id = pane["conversation"].as_str().unwrap().to_owned();
     let first = user.ask("dev", "word-one");
-    assert_eq!(ids(&first), id);
+    assert_eq!(conversation_id(&first), id);
 
     let goes_on = |text: &str, earlier: &[&str]| {
         user.wait_state("dev", "running");
         user.wait_ready("dev");
         let seen = user.ask("dev", text);
         let said = seen.user_texts();
-        assert_eq!(ids(&seen), id, "{text}: another conversation");
+        assert_eq!(conversation_id(&seen), id, "{text}: another conversation");
         assert!(earlier.iter().all(|word| said.iter().any(|text| text.contains(word))), "{said:?}");
     };
     let pid = || u32::try_from(user.show("dev")["pid"].as_u64().unwrap()).unwrap();
@@ -70,7 +70,7 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     goes_on("word-four", &["word-one", "word-three"]);
 
     user.wait_written("dev", "word-four");
-    // As after a reboot: daemon, keeper and agent are gone.
+    // As after a reboot: daemon, keeper and agent are dead.
     user.home.kill_everything();
     user.home.start_daemon();
     user.wait_state("dev", "lost");
@@ -78,12 +78,12 @@ fn heavy_a_conversation_goes_on_after_every_kind_of_end() {
     goes_on("word-five", &["word-one", "word-four"]);
 
     user.home.ccmux(&["close", "dev"]).ok();
-    assert_eq!(users_own(&user), before, "nothing was written into the user's own files");
-    assert_eq!(user.stub.refused(), [] as [String; 0], "nobody else was asked for anything");
+    assert_eq!(user_files(&user), before, "the user's files have changed");
+    assert_eq!(user.stub.refused(), [] as [String; 0], "no other host was contacted");
 }
 
 #[test]
-fn heavy_a_conversation_that_claude_changes_is_followed() {
+fn heavy_claude_conversation_change_is_recorded() {
     let user = User::new(Agent::Claude);
     let pane = user.new_pane("dev", &[], &[]);
     let first = pane["conversation"].as_str().unwrap().to_owned();
@@ -91,44 +91,45 @@ fn heavy_a_conversation_that_claude_changes_is_followed() {
     user.ask("dev", "word-one");
 
     user.home.ccmux(&["send", "dev", "/clear", "--enter"]).ok();
-    wait_until("the change is seen", DEADLINE, || user.show("dev")["conversation"] != *first);
+    wait_until("the change is recorded", DEADLINE, || user.show("dev")["conversation"] != *first);
     let second = user.show("dev")["conversation"].as_str().unwrap().to_owned();
     user.home.ccmux(&["stop", "dev"]).ok();
     user.home.ccmux(&["restore", "dev"]).ok();
     user.wait_ready("dev");
     let seen = user.ask("dev", "word-two");
 
-    assert_eq!(ids(&seen), second);
+    assert_eq!(conversation_id(&seen), second);
     assert!(!seen.user_texts().iter().any(|text| text.contains("word-one")), "{seen}");
     let record = testkit::pane::read_record(&path(&pane, "dir").join("pane.json"));
-    assert_eq!(record["earlier"][0], first.as_str(), "the first one is not lost");
-    // By hand, while it is open: refused. Its first one, which is open nowhere: brought along.
+    assert_eq!(record["earlier"][0], first.as_str(), "the first conversation is kept");
+    // Resuming the open conversation by hand is refused; the first one, not open anywhere, is moved
+    // to the pane.
     let resume = ["new", "-d", "--", "claude", "--resume", &second];
     let refused = user.home.ccmux(&resume).dir(&user.project).fails_with(4);
     assert!(refused.contains("pane dev"), "{refused}");
     user.new_pane("old", &[], &["--resume", &first]);
     user.wait_ready("old");
     let seen = user.ask("old", "word-three");
-    assert_eq!(ids(&seen), first);
+    assert_eq!(conversation_id(&seen), first);
     assert!(seen.user_texts().iter().any(|text| text.contains("word-one")), "{seen}");
 }
 
 #[test]
-fn heavy_an_unknown_conversation_fails_in_the_pane_and_keeps_its_id() {
+fn heavy_claude_unknown_conversation_fails_and_keeps_its_id() {
     let user = User::new(Agent::Claude);
     let pane = user.new_pane("dev", &[], &[]);
     let id = pane["conversation"].as_str().unwrap().to_owned();
     user.wait_ready("dev");
     user.ask("dev", "word-one");
     user.home.ccmux(&["stop", "dev"]).ok();
-    // Emptied, it looks like a transcript and is none.
+    // An empty file: it looks like a transcript but is not one.
     let projects = path(&pane, "config_dir").join("projects");
     let transcript = tree(&projects).into_keys().find(|path| path.ends_with(format!("{id}.jsonl")));
     fs::File::create(projects.join(transcript.unwrap())).unwrap();
 
     user.home.ccmux(&["restore", "dev"]).ok();
     user.wait_state("dev", "exited");
-    wait_until("it is told why", DEADLINE, || user.show("dev")["problem"].is_string());
+    wait_until("the problem is reported", DEADLINE, || user.show("dev")["problem"].is_string());
 
     let shown = user.show("dev");
     let problem = shown["problem"].as_str().unwrap();
@@ -136,7 +137,7 @@ fn heavy_an_unknown_conversation_fails_in_the_pane_and_keeps_its_id() {
     assert_eq!(shown["conversation"], id.as_str());
 }
 
-/// Whether there is a pane of this name whose program runs.
+/// Returns whether a pane of this name has a running program.
 fn runs(user: &User, name: &str) -> bool {
     let shown = user.home.ccmux(&["show", "--json", name]).run();
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
@@ -144,7 +145,7 @@ fn runs(user: &User, name: &str) -> bool {
 }
 
 #[test]
-fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
+fn heavy_pane_started_inside_claude_or_tmux_has_clean_environment() {
     let user = User::new(Agent::Claude);
     let ccmux = env!("CARGO_BIN_EXE_ccmux");
     let plain = user.home.start_pane("plain", &["sleep", "1000"]);
@@ -166,7 +167,7 @@ fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
     wait_until("tmux has started a pane", LONG, || runs(&user, "in-tmux"));
 
     let seen = fs::read_to_string(path(&outer, "workspace").join("seen")).unwrap();
-    assert!(seen.contains("CLAUDECODE=1"), "claude has left its marks: {seen}");
+    assert!(seen.contains("CLAUDECODE=1"), "claude set no variables: {seen}");
     let names = |pid: u64| -> BTreeSet<String> {
         process::environment(u32::try_from(pid).unwrap()).into_keys().collect()
     };
@@ -175,17 +176,17 @@ fn heavy_a_pane_started_from_inside_claude_and_from_inside_tmux_is_clean() {
         let shown = user.show(name);
         let pid = shown["pid"].as_u64().unwrap();
         let extra: Vec<_> = names(pid).difference(&expected).cloned().collect();
-        assert!(extra.is_empty(), "{name} has {extra:?} besides");
+        assert!(extra.is_empty(), "{name} also has {extra:?}");
         assert_ne!(shown["config_dir"], outer["config_dir"]);
     }
 }
 
-/// R1, and the reason for all of this. Sharing one directory, claudes lose each other's updates
-/// while every one of them exits with 0; how many depends on the version, so it is counted and
-/// not judged. With directories of their own they lose none.
+/// R1, the reason for isolation: claudes that share one directory lose each other's updates
+/// although each exits with 0. How many are lost depends on the version, so the count is printed,
+/// not asserted. With separate directories none is lost.
 #[test]
-fn heavy_claudes_that_share_a_directory_lose_updates_and_claudes_in_panes_do_not() {
-    for number in NUMBERS {
+fn heavy_claudes_in_panes_lose_no_updates() {
+    for number in PANE_COUNTS {
         let kept = servers_added_to_one_directory(number);
         println!("{number} claudes sharing a directory: {kept} of {number} servers kept");
 
@@ -207,7 +208,8 @@ fn server(n: usize) -> String {
     format!("server-{n:02}-end")
 }
 
-/// What is left of so many servers, added at once by an older claude in one directory.
+/// Adds that many servers at once with an older claude in one directory, and returns the number
+/// that remain.
 fn servers_added_to_one_directory(number: usize) -> usize {
     let user = User::new(Agent::Claude);
     let claude = agents::installed_old_claude();
@@ -218,7 +220,7 @@ fn servers_added_to_one_directory(number: usize) -> usize {
             let name = server(n);
             let add = user.home.program(&claude, &["mcp", "add", &name, "true"]);
             let add = add.env("CLAUDE_CONFIG_DIR", shared.as_os_str()).dir(&user.project);
-            scope.spawn(move || add.patience(LONG).ok());
+            scope.spawn(move || add.timeout(LONG).ok());
         }
     });
     let state = fs::read_to_string(shared.join(".claude.json")).unwrap();
@@ -226,8 +228,8 @@ fn servers_added_to_one_directory(number: usize) -> usize {
 }
 
 #[test]
-fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
-    for number in NUMBERS {
+fn heavy_claudes_started_at_once_keep_conversations_apart() {
+    for number in PANE_COUNTS {
         println!("{number} sharing a directory: {} starts counted", shared_starts(number));
 
         let user = User::new(Agent::Claude);
@@ -245,7 +247,7 @@ fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
             user.wait_text(&name(n), &format!("stub answer \\d+: .*{}", word(n)));
             let id = pane["conversation"].as_str().unwrap();
             let turns = user.stub.turns();
-            let own: Vec<_> = turns.iter().filter(|seen| ids(seen) == id).collect();
+            let own: Vec<_> = turns.iter().filter(|seen| conversation_id(seen) == id).collect();
             let said: BTreeSet<&str> = own
                 .iter()
                 .flat_map(|seen| seen.user_texts())
@@ -254,35 +256,33 @@ fn heavy_claudes_at_once_start_and_talk_without_a_word_to_each_other() {
             assert_eq!(said.into_iter().collect::<Vec<_>>(), [word(n)], "in {}", name(n));
             let dir = path(pane, "config_dir");
             assert_eq!(json(&dir.join(".claude.json"))["numStartups"], 1, "{}", name(n));
-            // Claude shows an answer a moment before it writes it down.
-            wait_until("the conversation is written down", DEADLINE, || {
-                transcripts(&dir).len() == 1
-            });
+            // Claude shows an answer shortly before it writes it to the transcript.
+            wait_until("the transcript is written", DEADLINE, || transcripts(&dir).len() == 1);
             let transcripts = transcripts(&dir);
             assert!(transcripts[0].ends_with(format!("{id}.jsonl")), "{transcripts:?}");
         }
         println!("{number} in panes: {number} starts and {number} turns, each its own");
         if number == 7 {
-            a_team_is_restored_at_once(&user, &panes);
+            assert_team_restores_at_once(&user, &panes);
         }
-        assert!(!user.home_dir().join(".claude").exists(), "nothing in the user's own directory");
+        assert!(!user.home_dir().join(".claude").exists(), "the user's directory has changed");
         assert_eq!(fs::read(user.home_dir().join(".claude.json")).unwrap(), before);
     }
 }
 
-/// The conversations that are written down in a configuration directory.
+/// Returns the transcripts in a configuration directory.
 fn transcripts(dir: &Path) -> Vec<PathBuf> {
     let projects = dir.join("projects");
     let all = if projects.is_dir() { tree(&projects) } else { BTreeMap::new() };
     all.into_keys().filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
 }
 
-/// All panes of a session are stopped and restored by one command each, and every one goes on with
-/// its own conversation. The daemon answers others meanwhile.
-fn a_team_is_restored_at_once(user: &User, panes: &[Value]) {
+/// Stops and restores all panes of a session with one command each: every pane resumes its own
+/// conversation, and the daemon answers other requests meanwhile.
+fn assert_team_restores_at_once(user: &User, panes: &[Value]) {
     user.home.ccmux(&["stop", "team"]).ok();
     thread::scope(|scope| {
-        let restore = scope.spawn(|| user.home.ccmux(&["restore", "team"]).patience(LONG).ok());
+        let restore = scope.spawn(|| user.home.ccmux(&["restore", "team"]).timeout(LONG).ok());
         while !restore.is_finished() {
             user.home.ccmux(&["ls"]).ok();
         }
@@ -292,14 +292,14 @@ fn a_team_is_restored_at_once(user: &User, panes: &[Value]) {
         let name = pane["name"].as_str().unwrap();
         user.wait_ready(name);
         let seen = user.ask(name, &format!("again-{name}"));
-        assert_eq!(ids(&seen), pane["conversation"].as_str().unwrap());
+        assert_eq!(conversation_id(&seen), pane["conversation"].as_str().unwrap());
         let said: Vec<&str> =
             seen.user_texts().into_iter().filter(|text| text.contains("only-for")).collect();
         assert_eq!(said.len(), 1, "{said:?}");
     }
 }
 
-/// How many of so many starts one directory remembers that they share.
+/// Starts that many claudes in one directory and returns the number of starts that it records.
 fn shared_starts(number: usize) -> u64 {
     let user = User::new(Agent::Claude);
     agents::trust(Agent::Claude, &user.home_dir(), &user.project);
@@ -313,13 +313,13 @@ fn shared_starts(number: usize) -> u64 {
 }
 
 #[test]
-fn heavy_one_login_serves_twenty_panes_that_refresh_it_at_once() {
+fn heavy_shared_login_refreshed_by_twenty_panes_stays_valid() {
     let mut user = User::new(Agent::Claude);
     user.home.set_env("ANTHROPIC_API_KEY", "");
     let store = user.home_dir().join(".claude");
     fs::create_dir(&store).unwrap();
     let credentials = store.join(".credentials.json");
-    // Expired, so that whoever comes first has to refresh it.
+    // Expired, so that the first pane has to refresh it.
     put(&credentials, &user.stub.login(1_000).to_string());
     let old = token(&json(&credentials));
     let name = |n: usize| format!("dev{n:02}");
@@ -332,7 +332,7 @@ fn heavy_one_login_serves_twenty_panes_that_refresh_it_at_once() {
     let good = (0..20).filter(|n| user.wait_exit(&name(*n)) == 0).count();
     let new = token(&json(&credentials));
     assert_eq!(good, 20, "of 20 were answered");
-    assert_ne!(new, old, "the one store has the new login");
+    assert_ne!(new, old, "the shared store has the new login");
     let came_with: BTreeSet<String> = user
         .stub
         .turns()

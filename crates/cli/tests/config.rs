@@ -1,4 +1,4 @@
-//! The user's configuration, with the real binary in a hermetic home.
+//! The configuration file, with the real binary in a hermetic home.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,10 +12,10 @@ use testkit::Home;
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// A home whose configuration says `text`.
+/// Returns a home with this configuration file.
 fn configured(text: &str) -> (Home, PathBuf) {
     let home = Home::new(CCMUX);
-    // Makes the directories.
+    // Creates the directories.
     home.ccmux(&["config", "--check"]).ok();
     let path = home.state_root().join("config/ccmux.toml");
     write(&path, text);
@@ -28,14 +28,14 @@ fn write(path: &PathBuf, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// What is told of one key.
+/// Returns the entry of one key.
 fn value<'a>(shown: &'a Value, key: &str) -> &'a Value {
     let values = shown["values"].as_array().unwrap();
     values.iter().find(|value| value["key"] == key).unwrap_or_else(|| panic!("no {key}: {shown}"))
 }
 
 #[test]
-fn without_a_file_everything_is_at_its_default() {
+fn config_without_file_shows_defaults() {
     let home = Home::new(CCMUX);
 
     let shown = home.ccmux(&["config", "--json"]).json();
@@ -50,11 +50,11 @@ fn without_a_file_everything_is_at_its_default() {
         assert_eq!(value["origin"], "default", "{value}");
     }
     assert!(checked.contains("does not exist"), "{checked}");
-    assert_eq!(home.processes(), [0_u32; 0], "no daemon was needed");
+    assert_eq!(home.processes(), [0_u32; 0], "a daemon was started");
 }
 
 #[test]
-fn what_the_file_says_is_shown_with_its_line() {
+fn config_shows_values_with_file_and_line() {
     let (home, path) = configured(
         r#"# mine
 resume_fallback = "fresh"
@@ -89,7 +89,7 @@ config_variables = { MINE_HOME = "" }
 }
 
 #[test]
-fn what_is_printed_can_be_used_as_the_file() {
+fn config_output_is_a_valid_file() {
     let (home, path) = configured("[agents.mine]\ncommand = [\"a\\\"b\", \"\\u001b[2J\", \"é\"]");
     let values = |shown: &Value| -> Vec<(String, Value)> {
         let values = shown["values"].as_array().unwrap();
@@ -107,17 +107,17 @@ fn what_is_printed_can_be_used_as_the_file() {
 }
 
 #[test]
-fn the_defaults_are_printed_where_there_is_no_home() {
+fn config_defaults_need_no_state_root() {
     let home = Home::new(CCMUX);
 
     let printed = home.ccmux(&["config", "--defaults"]).env("HOME", "").env("CCMUX_HOME", "").ok();
 
     assert!(printed.contains("\n[claude.isolation]\n"), "{printed}");
-    assert!(!home.state_root().exists(), "nothing is made");
+    assert!(!home.state_root().exists(), "the state root was created");
 }
 
 #[test]
-fn a_misspelt_key_is_answered_with_its_line_and_the_right_one() {
+fn misspelt_key_error_names_line_and_suggestion() {
     let (home, path) = configured("[claude.isolation]\n\ncleanup_on_clos = false\n");
 
     for verb in [&["config"][..], &["config", "--check"]] {
@@ -126,7 +126,7 @@ fn a_misspelt_key_is_answered_with_its_line_and_the_right_one() {
         let expected = format!(
             "error: {}:3:1: unknown key `claude.isolation.cleanup_on_clos`; did you mean \
              `cleanup_on_close`?\nhint: `ccmux config --defaults` explains every key, \
-             `ccmux config --check` looks again\n",
+             `ccmux config --check` checks the file\n",
             path.display()
         );
         assert_eq!(complaint, expected);
@@ -134,7 +134,7 @@ fn a_misspelt_key_is_answered_with_its_line_and_the_right_one() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn invalid_config_reports_all_errors_at_once() {
     let (home, path) = configured(
         r#"restore_on_start = "yes"
 resume_fallback = shell
@@ -165,7 +165,7 @@ command = [7]
 }
 
 #[test]
-fn nothing_hostile_is_linked_into_a_home() {
+fn home_links_reject_unsafe_paths() {
     let (home, path) = configured(
         r#"[claude.isolation]
 home_symlinks = [
@@ -194,7 +194,7 @@ home_symlinks = [
 }
 
 #[test]
-fn a_file_that_others_may_write_is_refused_with_what_to_do() {
+fn config_writable_by_others_is_refused_with_hint() {
     let (home, path) = configured("");
     fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
 
@@ -202,13 +202,13 @@ fn a_file_that_others_may_write_is_refused_with_what_to_do() {
 
     let path = path.display();
     let expected = format!(
-        "error: `{path}` is writable by others (mode 0664)\nhint: run `chmod go-w {path}`\n"
+        "error: `{path}` is writable by other users (mode 0664)\nhint: run `chmod go-w {path}`\n"
     );
     assert_eq!(complaint, expected);
 }
 
 #[test]
-fn what_is_no_text_file_is_refused() {
+fn config_that_is_not_a_text_file_is_refused() {
     let (home, path) = configured("");
 
     File::create(&path).unwrap().write_all(b"a = \"\xff\"").unwrap();

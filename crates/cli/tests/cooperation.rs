@@ -1,4 +1,4 @@
-//! Agents that cooperate without being asked to, and a record of those who do not (R21).
+//! Cooperation between agents through hooks, and the record of conflicts (R21).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,20 +14,20 @@ use std::time::Duration;
 use real::{LONG, User};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testkit::soak::how_often;
-use testkit::stub::{Answer, Seen, ToolResult};
+use testkit::soak::repetitions;
+use testkit::stub::{Answer, RecordedRequest, ToolResult};
 use testkit::wait::wait_for;
 use testkit::{Agent, Home, process, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How long something may take that takes no time on an idle machine.
+/// Deadline for operations that are immediate on an idle machine.
 const SOON: Duration = Duration::from_secs(90);
 
-/// What is said of an edit that is refused.
+/// Part of the message about a refused edit.
 const REFUSED: &str = "is being edited by";
 
-/// A directory that panes share, and a file in it.
+/// Creates a directory that panes share and a file in it.
 fn shared(home: &Home) -> (PathBuf, PathBuf) {
     let dir = home.dir().join("shared");
     fs::create_dir(&dir).unwrap();
@@ -36,22 +36,22 @@ fn shared(home: &Home) -> (PathBuf, PathBuf) {
     (dir, file)
 }
 
-/// Starts a shell that works in `dir` itself; its id.
+/// Starts a shell in `dir` and returns its pane id.
 fn shell(home: &Home, dir: &Path, name: &str) -> String {
     let words = ["new", "-d", "--json", "-n", name, "--workspace", "shared", "--", "/bin/sh"];
     home.ccmux(&words).dir(dir).json()["pane"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Runs the hook of a pane's agent; its exit code, and what it says to the agent.
+/// Runs a pane's agent hook and returns its exit code and its message to the agent.
 fn hook(home: &Home, event: &str, pane: &str, file: &Path, more: &[&str]) -> (i32, String) {
-    let told = json!({"cwd": "/", "tool_input": {"file_path": file}}).to_string();
+    let input = json!({"cwd": "/", "tool_input": {"file_path": file}}).to_string();
     let words = [&["hook", event, "--pane", pane], more].concat();
-    let said = home.ccmux(&words).stdin(told).run();
-    assert_eq!(said.stdout, "", "agents read this as commands");
+    let said = home.ccmux(&words).stdin(input).run();
+    assert_eq!(said.stdout, "", "agents interpret standard output as commands");
     (said.status.code().unwrap(), said.stderr)
 }
 
-/// The conflicts on record.
+/// Returns the recorded conflicts.
 fn conflicts(home: &Home) -> Vec<Value> {
     let events = home.ccmux(&["events", "--json"]).ok();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -63,13 +63,13 @@ fn locked(home: &Home) -> Vec<Value> {
 }
 
 #[test]
-fn an_edit_holds_its_file_until_the_turn_or_the_pane_ends() {
+fn edit_lock_is_held_until_turn_or_pane_ends() {
     let home = Home::new(CCMUX);
     let (dir, file) = shared(&home);
     let (dev1, dev2) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "dev2"));
 
     assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]), (0, String::new()));
-    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0, "again is no conflict");
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0, "the holder may edit again");
     assert_eq!(hook(&home, "post-edit", &dev1, &file, &[]).0, 0);
     let (code, said) = hook(&home, "pre-edit", &dev2, &file, &[]);
     assert_eq!(code, 2, "{said}");
@@ -77,31 +77,38 @@ fn an_edit_holds_its_file_until_the_turn_or_the_pane_ends() {
     assert!(said.contains("try again later") && said.contains("ccmux lock ls"), "{said}");
     assert_eq!(hook(&home, "pre-edit", &dev2, &dir.join("other"), &[]).0, 0);
 
-    let told = conflicts(&home);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&told[0]["name"], &told[0]["held_by"]), (&json!("dev2"), &json!("pane dev1")));
-    assert_eq!((&told[0]["outcome"], &told[0]["holder"]), (&json!("refused"), &json!(dev1)));
+    let recorded = conflicts(&home);
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert_eq!(
+        (&recorded[0]["name"], &recorded[0]["held_by"]),
+        (&json!("dev2"), &json!("pane dev1"))
+    );
+    assert_eq!(
+        (&recorded[0]["outcome"], &recorded[0]["holder"]),
+        (&json!("refused"), &json!(dev1))
+    );
     let events = home.ccmux(&["events"]).ok();
     assert!(events.contains("pane dev2 was refused"), "{events}");
 
     assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
-    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 0, "the turn is over");
+    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 0, "the turn has ended");
     home.ccmux(&["stop", "dev2"]).ok();
-    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &["--wait", "60"]).0, 0, "the pane is gone");
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &["--wait", "60"]).0, 0, "the pane is closed");
     assert_eq!(hook(&home, "session-end", &dev1, &file, &[]).0, 0);
     assert_eq!(locked(&home), [] as [Value; 0]);
 }
 
-/// A daemon that does not answer is one that is away, and what that means is the user's choice.
+/// A daemon that does not answer counts as absent; the configuration decides what the hook does
+/// then.
 #[test]
-fn a_hook_without_a_daemon_does_what_its_user_wants() {
+fn hook_without_daemon_follows_configuration() {
     let home = Home::new(CCMUX);
     let (dir, file) = shared(&home);
     let pane = shell(&home, &dir, "dev1");
     let daemon = home.daemon();
     let check = |why: &str| {
         let (code, said) = hook(&home, "pre-edit", &pane, &file, &[]);
-        assert!(code == 0 && said.contains(why) && said.contains("goes ahead"), "{code} {said}");
+        assert!(code == 0 && said.contains(why) && said.contains("is allowed"), "{code} {said}");
         let (code, said) = hook(&home, "pre-edit", &pane, &file, &["--when-away", "deny"]);
         assert!(code == 2 && said.contains(why) && said.contains("was refused"), "{code} {said}");
         assert_eq!(hook(&home, "turn-end", &pane, &file, &["--when-away", "deny"]).0, 0);
@@ -111,13 +118,17 @@ fn a_hook_without_a_daemon_does_what_its_user_wants() {
     check("does not answer");
     process::signal(&daemon, Signal::CONT);
     home.kill_daemon();
-    check("is away");
+    check("is not running");
 
-    assert_eq!(home.ccmux(&["daemon", "status"]).run().status.code(), Some(6), "none was started");
+    assert_eq!(
+        home.ccmux(&["daemon", "status"]).run().status.code(),
+        Some(6),
+        "the hook started a daemon"
+    );
 }
 
 #[test]
-fn whatever_an_agent_says_to_a_hook_nothing_breaks() {
+fn hook_accepts_any_agent_input() {
     let home = Home::new(CCMUX);
     let (dir, _) = shared(&home);
     let pane = shell(&home, &dir, "dev1");
@@ -140,7 +151,7 @@ fn whatever_an_agent_says_to_a_hook_nothing_breaks() {
     for bytes in garbage {
         let beginning = String::from_utf8_lossy(&bytes).chars().take(40).collect::<String>();
         let (code, said) = said(bytes);
-        assert!(code == 0 && said.contains("goes ahead"), "{beginning:?}: {code} {said}");
+        assert!(code == 0 && said.contains("is allowed"), "{beginning:?}: {code} {said}");
     }
     let unknown = home.ccmux(&["hook", "pre-edit", "--pane", "nobody"]).fails_with(2);
     assert!(unknown.contains("nobody"), "{unknown}");
@@ -149,30 +160,34 @@ fn whatever_an_agent_says_to_a_hook_nothing_breaks() {
 }
 
 #[test]
-fn a_change_of_a_held_file_by_another_pane_is_on_record() {
+fn change_of_locked_file_by_another_pane_is_recorded() {
     let home = Home::new(CCMUX);
     let (dir, file) = shared(&home);
     let (dev1, _) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "ops"));
     assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 0);
-    // The edit itself is the holder's, and what changes nothing is no change.
+    // The holder's own edit, and a write that changes nothing, are no conflicts.
     put(&file, "two\n");
     assert_eq!(hook(&home, "post-edit", &dev1, &file, &[]).0, 0);
     put(&file, "two\n");
 
-    // It keeps the file open, so that it can be seen who it was.
+    // Keeps the file open, so that the writer can be identified.
     let line = format!("exec 3>>{}; echo by ops >&3", file.display());
     home.ccmux(&["send", "ops", &line, "--enter"]).ok();
 
     let changed = || conflicts(&home).into_iter().find(|event| event["outcome"] == "changed");
-    let told = wait_for("the change is on record", SOON, changed);
-    assert_eq!((&told["name"], &told["held_by"]), (&json!("ops"), &json!("pane dev1")), "{told}");
-    assert_eq!(&told["path"], &json!(file), "{told}");
-    // The kernel tells root.
-    let evidence = told["evidence"].as_str().unwrap();
-    assert!(["kernel", "open_file"].contains(&evidence), "{told}");
+    let recorded = wait_for("the change is recorded", SOON, changed);
+    assert_eq!(
+        (&recorded["name"], &recorded["held_by"]),
+        (&json!("ops"), &json!("pane dev1")),
+        "{recorded}"
+    );
+    assert_eq!(&recorded["path"], &json!(file), "{recorded}");
+    // Only root gets the writer from the kernel.
+    let evidence = recorded["evidence"].as_str().unwrap();
+    assert!(["kernel", "open_file"].contains(&evidence), "{recorded}");
     let all = conflicts(&home);
-    assert!(all.iter().all(|event| event["name"] == "ops"), "nobody else is blamed: {all:?}");
-    let line = format!("pane ops changed {}, which pane dev1 held", file.display());
+    assert!(all.iter().all(|event| event["name"] == "ops"), "only ops is recorded: {all:?}");
+    let line = format!("pane ops changed {}, locked by pane dev1", file.display());
     for pane in ["dev1", "ops"] {
         let shown = home.ccmux(&["show", pane]).ok();
         assert!(shown.contains(&line), "{shown}");
@@ -182,9 +197,9 @@ fn a_change_of_a_held_file_by_another_pane_is_on_record() {
     assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
 }
 
-/// R21: a whole tree that a pane holds is watched, too, wherever it is.
+/// R21: a locked directory tree is watched wherever it is.
 #[test]
-fn a_change_by_another_pane_in_a_tree_that_is_held_is_on_record() {
+fn change_in_locked_tree_by_another_pane_is_recorded() {
     let home = Home::new(CCMUX);
     let (dir, _) = shared(&home);
     let (elsewhere, tree) = (home.dir().join("elsewhere"), home.dir().join("tree"));
@@ -199,37 +214,41 @@ fn a_change_by_another_pane_in_a_tree_that_is_held_is_on_record() {
     let mut writes = |name: &str| {
         turn += 1;
         let text = format!("{name} {turn}");
-        // It keeps the file open, so that it can be seen who it was.
+        // Keeps the file open, so that the writer can be identified.
         let line = format!("exec 3>{}; echo {text} >&3", file.display());
         home.ccmux(&["send", name, &line, "--enter"]).ok();
-        wait_until("it has written", SOON, || {
+        wait_until("the pane has written", SOON, || {
             fs::read_to_string(&file).is_ok_and(|now| now.trim() == text)
         });
     };
 
     writes("dev1");
-    let told = wait_for("the change is on record", SOON, || {
+    let recorded = wait_for("the change is recorded", SOON, || {
         writes("ops");
         conflicts(&home).into_iter().next()
     });
 
-    assert_eq!((&told["name"], &told["held_by"]), (&json!("ops"), &json!("pane dev1")), "{told}");
-    assert_eq!((&told["path"], &told["outcome"]), (&json!(file), &json!("changed")), "{told}");
-    assert_eq!(told["holder"], json!(dev1));
+    assert_eq!(
+        (&recorded["name"], &recorded["held_by"]),
+        (&json!("ops"), &json!("pane dev1")),
+        "{recorded}"
+    );
+    assert_eq!(
+        (&recorded["path"], &recorded["outcome"]),
+        (&json!(file), &json!("changed")),
+        "{recorded}"
+    );
+    assert_eq!(recorded["holder"], json!(dev1));
     let all = conflicts(&home);
-    assert!(all.iter().all(|event| event["name"] == "ops"), "nobody else is blamed: {all:?}");
+    assert!(all.iter().all(|event| event["name"] == "ops"), "only ops is recorded: {all:?}");
     home.ccmux(&["lock", "release", lock["id"].as_str().unwrap()]).ok();
-    wait_until("nothing is watched", SOON, || descriptors(&home, "inotify") == idle);
+    wait_until("no directory is watched", SOON, || descriptors(&home, "inotify") == idle);
 }
 
-/// R20, R21: a pane that is stopped for longer than a lease loses what its hooks took, and its token
-/// says so when it goes on.
+/// R20, R21: a pane stopped for longer than its lease loses the locks its hooks took, and its token
+/// is rejected when it continues.
 #[test]
-fn heavy_a_lock_of_a_turn_is_lost_by_a_pane_that_stands_still() {
-    if how_often("CCMUX_SOAK_LEASES", 0) == 0 {
-        println!("skipped: it waits for a lease of a minute; CCMUX_SOAK_LEASES=1 runs it");
-        return;
-    }
+fn lease_of_a_stopped_pane_expires_and_its_token_is_rejected() {
     let home = Home::new(CCMUX);
     let (dir, file) = shared(&home);
     let (dev1, dev2) = (shell(&home, &dir, "dev1"), shell(&home, &dir, "dev2"));
@@ -241,8 +260,10 @@ fn heavy_a_lock_of_a_turn_is_lost_by_a_pane_that_stands_still() {
     assert_eq!(stale["automatic"], true, "{stale}");
 
     process::signal(&head, Signal::STOP);
-    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 2, "the lease is not over");
-    wait_until("the lease is over", SOON * 2, || hook(&home, "pre-edit", &dev2, &file, &[]).0 == 0);
+    assert_eq!(hook(&home, "pre-edit", &dev2, &file, &[]).0, 2, "the lease has not expired");
+    wait_until("the lease has expired", SOON * 2, || {
+        hook(&home, "pre-edit", &dev2, &file, &[]).0 == 0
+    });
     process::signal(&head, Signal::CONT);
 
     let fresh = locked(&home)[0].clone();
@@ -253,24 +274,28 @@ fn heavy_a_lock_of_a_turn_is_lost_by_a_pane_that_stands_still() {
         let words = ["lock", "check", file.to_str().unwrap(), "--token", token];
         home.ccmux(&words).run().status.code()
     };
-    assert_eq!(check(&token(&stale)), Some(4), "whoever wakes up has an old one");
+    assert_eq!(check(&token(&stale)), Some(4), "the old token is rejected");
     assert_eq!(check(&token(&fresh)), Some(0));
-    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 2, "the pane asks again and is told");
+    assert_eq!(hook(&home, "pre-edit", &dev1, &file, &[]).0, 2, "the first pane is refused");
     assert_eq!(hook(&home, "turn-end", &dev1, &file, &[]).0, 0);
-    assert_eq!(locked(&home)[0]["name"], "dev2", "the end of its turn takes nothing from others");
+    assert_eq!(
+        locked(&home)[0]["name"],
+        "dev2",
+        "ending its turn releases no lock of another pane"
+    );
 }
 
-/// How many descriptors of a kind the daemon has.
+/// Returns the number of the daemon's descriptors of this kind.
 fn descriptors(home: &Home, kind: &str) -> usize {
     let all = fs::read_dir(format!("/proc/{}/fd", home.daemon().pid)).unwrap();
     let links = all.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.to_string_lossy().contains(kind)).count()
 }
 
-/// A file that nobody holds, in a directory that two panes share: who changes what another one has
-/// just changed is on record (R21). While nobody shares anything, nothing is watched.
+/// R21: in a directory shared by two panes, a change of a file that another pane has just changed
+/// is recorded although it is not locked. Without a shared directory nothing is watched.
 #[test]
-fn a_change_of_what_another_pane_has_just_changed_is_on_record() {
+fn change_of_file_just_changed_by_another_pane_is_recorded() {
     let home = Home::new(CCMUX);
     let (dir, _) = shared(&home);
     let nested = dir.join("src");
@@ -281,31 +306,36 @@ fn a_change_of_what_another_pane_has_just_changed_is_on_record() {
     shell(&home, &dir, "ops");
     wait_until("the directory is watched", SOON, || descriptors(&home, "inotify") > idle);
 
-    // It is made before the other one.
+    // Created before the other pane.
     if descriptors(&home, "fanotify") > 0 {
         let mut turn = 0;
-        let told = wait_for("the conflict is on record", SOON, || {
+        let recorded = wait_for("the conflict is recorded", SOON, || {
             turn += 1;
-            // What stays for long enough to be looked at is by the one, then by the other.
+            // A file that stays open long enough to be inspected is attributed to one pane, then to
+            // the other.
             let names = if turn % 2 == 0 { ["dev1", "ops"] } else { ["ops", "dev1"] };
             for name in names {
                 let text = format!("{name} {turn}");
                 let line = format!("echo {text} > {}", file.display());
                 home.ccmux(&["send", name, &line, "--enter"]).ok();
-                wait_until("it has written", SOON, || {
+                wait_until("the pane has written", SOON, || {
                     fs::read_to_string(&file).is_ok_and(|now| now.trim() == text)
                 });
             }
             conflicts(&home).into_iter().next()
         });
-        let (name, before) = (told["name"].as_str().unwrap(), told["held_by"].as_str().unwrap());
+        let (name, before) =
+            (recorded["name"].as_str().unwrap(), recorded["held_by"].as_str().unwrap());
         assert!(
             [("dev1", "pane ops"), ("ops", "pane dev1")].contains(&(name, before)),
-            "both are named: {told}"
+            "both are named: {recorded}"
         );
-        assert_eq!((&told["path"], &told["outcome"]), (&json!(file), &json!("changed_too")));
-        assert_eq!(told["evidence"], "kernel", "{told}");
-        let line = format!("changed {}, which {before} had changed shortly", file.display());
+        assert_eq!(
+            (&recorded["path"], &recorded["outcome"]),
+            (&json!(file), &json!("changed_too"))
+        );
+        assert_eq!(recorded["evidence"], "kernel", "{recorded}");
+        let line = format!("changed {} shortly after a change by {before}", file.display());
         let shown = home.ccmux(&["show", "ops"]).ok();
         assert!(shown.contains(&line), "{shown}");
         let found = home.ccmux(&["doctor", "--json"]).run().stdout;
@@ -315,13 +345,13 @@ fn a_change_of_what_another_pane_has_just_changed_is_on_record() {
     }
 
     home.ccmux(&["stop", "ops"]).ok();
-    wait_until("nothing is watched", SOON, || descriptors(&home, "inotify") == idle);
-    wait_until("nobody listens", SOON, || descriptors(&home, "fanotify") == 0);
+    wait_until("no directory is watched", SOON, || descriptors(&home, "inotify") == idle);
+    wait_until("fanotify is closed", SOON, || descriptors(&home, "fanotify") == 0);
 }
 
-/// Panes that ask before they write are in nobody's way, even if each changes the same file (R21).
+/// R21: panes that lock before they write do not conflict, even on the same file.
 #[test]
-fn edits_of_one_file_one_after_the_other_are_no_conflict() {
+fn successive_edits_of_one_file_are_no_conflict() {
     let home = Home::new(CCMUX);
     let (dir, file) = shared(&home);
     let dev1 = shell(&home, &dir, "dev1");
@@ -335,7 +365,7 @@ fn edits_of_one_file_one_after_the_other_are_no_conflict() {
             let text = format!("{name} {turn}");
             let line = format!("echo {text} > {}", file.display());
             home.ccmux(&["send", name, &line, "--enter"]).ok();
-            wait_until("it has written", SOON, || {
+            wait_until("the pane has written", SOON, || {
                 fs::read_to_string(&file).is_ok_and(|now| now.trim() == text)
             });
             assert_eq!(hook(&home, "post-edit", id, &file, &[]).0, 0);
@@ -347,9 +377,9 @@ fn edits_of_one_file_one_after_the_other_are_no_conflict() {
 }
 
 #[test]
-fn agents_are_given_hooks_unless_the_user_wants_none() {
+fn agents_get_hooks_unless_disabled() {
     let mut home = Home::new(CCMUX);
-    home.play("claude");
+    home.install_fake_agent("claude");
     let (dir, _) = shared(&home);
     let start = |name: &str| {
         let words =
@@ -370,13 +400,16 @@ fn agents_are_given_hooks_unless_the_user_wants_none() {
     assert!(settings["hooks"]["PreToolUse"][0].to_string().contains("hook pre-edit"), "{settings}");
     assert!(!words(&plain, "command").contains(&json!("--settings")), "{plain}");
     let listed = home.ccmux(&["ls"]).ok();
-    assert!(!listed.contains("--settings"), "people see what they asked for: {listed}");
+    assert!(!listed.contains("--settings"), "the listed command is the user's: {listed}");
 }
 
-/// What a model does with its file: read it, then replace what is in it.
-fn replaces(file: &Path, by: &'static str) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+/// A model that reads its file and then replaces the text in it.
+fn replaces(
+    file: &Path,
+    by: &'static str,
+) -> impl FnMut(&RecordedRequest) -> Answer + Send + 'static {
     let file = file.to_owned();
-    move |seen: &Seen| {
+    move |seen: &RecordedRequest| {
         let results = seen.tool_results();
         let write = Answer::tool("Write", json!({"file_path": file, "content": by}));
         match results.as_slice() {
@@ -388,14 +421,14 @@ fn replaces(file: &Path, by: &'static str) -> impl FnMut(&Seen) -> Answer + Send
     }
 }
 
-/// Two real claudes and one file (R21): the second is told who holds it, and has it afterwards.
+/// R21: two real claudes and one file. The second is told who holds it, and gets it afterwards.
 #[test]
-fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
+fn heavy_second_claude_is_told_the_holder_and_gets_file_afterwards() {
     let user = User::new(Agent::Claude);
     let (file, marks) = (user.project.join("notes.txt"), user.home.dir().join("marks"));
     put(&file, "nothing\n");
     fs::create_dir(&marks).unwrap();
-    // What the user has of his own, in his settings and on the command line.
+    // Hooks that the user has in the settings and on the command line.
     let touch = |event: &str, mark: &str| {
         let command = format!("touch '{}'", marks.join(mark).display());
         json!({"hooks": {event: [{"hooks": [{"type": "command", "command": command}]}]}})
@@ -405,7 +438,7 @@ fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
     put(&own.join("settings.json"), &touch("PreToolUse", "from-settings").to_string());
     let given = touch("Stop", "from-arguments").to_string();
     let with_result = |word: &'static str, count: usize| {
-        move |seen: &Seen| {
+        move |seen: &RecordedRequest| {
             let is_it = seen.user_texts().iter().any(|text| text.contains(word));
             is_it && seen.is_turn() && seen.tool_results().len() == count
         }
@@ -437,34 +470,40 @@ fn heavy_a_second_claude_is_told_who_holds_the_file_and_has_it_afterwards() {
 
     assert!(refused.is_error && refused.text.contains("pane dev1"), "{refused:?}");
     assert!(refused.text.contains(file.to_str().unwrap()), "{refused:?}");
-    assert_eq!(text, "one\n", "the first one's edit, and no other");
+    assert_eq!(text, "one\n", "only the first edit was made");
     assert_eq!((first, second), (0, 0));
     assert_eq!(fs::read_to_string(&file).unwrap(), "two\n");
     for mark in ["from-settings", "from-arguments"] {
-        assert!(marks.join(mark).exists(), "the user's own hook was run: {mark}");
+        assert!(marks.join(mark).exists(), "the user's hook did not run: {mark}");
     }
-    let told = conflicts(&user.home);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&told[0]["name"], &told[0]["held_by"]), (&json!("dev2"), &json!("pane dev1")));
+    let recorded = conflicts(&user.home);
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert_eq!(
+        (&recorded[0]["name"], &recorded[0]["held_by"]),
+        (&json!("dev2"), &json!("pane dev1"))
+    );
     assert_eq!(locked(&user.home), [] as [Value; 0]);
 }
 
-/// The other tools of a claude ask nobody. What its shell does to a file that another one holds is on
-/// record (R21).
+/// R21: claude's other tools take no locks. A change that its shell makes to a locked file is
+/// recorded.
 #[test]
-fn heavy_a_claude_whose_shell_changes_a_held_file_is_named() {
+fn heavy_claude_shell_changing_locked_file_is_recorded() {
     let user = User::new(Agent::Claude);
     let file = user.project.join("notes.txt");
     put(&file, "nothing\n");
     user.stub.play("task-one", replaces(&file, "one\n"));
-    let after_the_edit =
-        |seen: &Seen| seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2;
+    let after_the_edit = |seen: &RecordedRequest| {
+        seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2
+    };
     let first_goes_on = user.stub.hold_when(after_the_edit);
-    // It keeps the file open for a while, so that it can be seen who it was without the kernel's help.
+    // Keeps the file open for a while, so that the writer can be identified without root.
     let command = format!("exec 3>>'{}'; echo by the shell >&3; sleep 2", file.display());
-    user.stub.play("task-two", move |seen: &Seen| match seen.tool_results().as_slice() {
-        [] => Answer::tool("Bash", json!({"command": command})),
-        [..] => Answer::text("all done"),
+    user.stub.play("task-two", move |seen: &RecordedRequest| {
+        match seen.tool_results().as_slice() {
+            [] => Answer::tool("Bash", json!({"command": command})),
+            [..] => Answer::text("all done"),
+        }
     });
     let start = |name: &str, task: &str| {
         let args = ["-p", task, "--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
@@ -475,7 +514,7 @@ fn heavy_a_claude_whose_shell_changes_a_held_file_is_named() {
     wait_until("the edit is made", LONG, || user.stub.turns().iter().any(after_the_edit));
     start("dev2", "task-two");
     assert_eq!(user.wait_exit("dev2"), 0);
-    let told = wait_for("the change is on record", LONG, || {
+    let recorded = wait_for("the change is recorded", LONG, || {
         conflicts(&user.home).into_iter().find(|event| event["outcome"] == "changed")
     });
     drop(first_goes_on);
@@ -483,27 +522,33 @@ fn heavy_a_claude_whose_shell_changes_a_held_file_is_named() {
 
     assert_eq!(first, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\nby the shell\n");
-    assert_eq!((&told["name"], &told["held_by"]), (&json!("dev2"), &json!("pane dev1")), "{told}");
-    assert_eq!(&told["path"], &json!(file), "{told}");
+    assert_eq!(
+        (&recorded["name"], &recorded["held_by"]),
+        (&json!("dev2"), &json!("pane dev1")),
+        "{recorded}"
+    );
+    assert_eq!(&recorded["path"], &json!(file), "{recorded}");
     assert_eq!(locked(&user.home), [] as [Value; 0]);
 }
 
-/// Claude says nothing when its user interrupts it. That its turn is over is seen all the same.
+/// Claude runs no hook when its user interrupts it; the end of the turn is detected from its
+/// screen.
 #[test]
-fn heavy_an_interrupted_turn_holds_nothing() {
+fn heavy_interrupted_turn_releases_its_locks() {
     let user = User::new(Agent::Claude);
     let file = user.project.join("notes.txt");
     put(&file, "nothing\n");
     user.stub.play("task-one", replaces(&file, "one\n"));
-    let after_the_edit =
-        |seen: &Seen| seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2;
+    let after_the_edit = |seen: &RecordedRequest| {
+        seen.user_texts().contains(&"task-one") && seen.tool_results().len() == 2
+    };
     let _never_answered = user.stub.hold_when(after_the_edit);
     let options = ["--workspace", "shared"];
     user.new_pane("dev1", &options, &["--permission-mode", "acceptEdits", "task-one"]);
     wait_until("the edit is made", LONG, || user.stub.turns().iter().any(after_the_edit));
     let other = shell(&user.home, &user.project, "ops");
     let (code, said) = hook(&user.home, "pre-edit", &other, &file, &[]);
-    assert_eq!(code, 2, "it is in the middle of its turn: {said}");
+    assert_eq!(code, 2, "the turn has not ended: {said}");
 
     user.home.ccmux(&["send", "dev1", "--key", "esc"]).ok();
 
@@ -513,18 +558,18 @@ fn heavy_an_interrupted_turn_holds_nothing() {
     assert_eq!(locked(&user.home)[0]["name"], "ops");
 }
 
-/// The team of seven.
+/// The agents of the team.
 const TEAM: [&str; 7] = ["dev1", "dev2", "dev3", "qa1", "qa2", "ux", "pm"];
 
-/// How many files they all edit.
+/// Number of files that all of them edit.
 const FILES: usize = 3;
 
-/// How many edits each of them makes.
+/// Returns the number of edits per agent.
 fn edits() -> usize {
-    how_often("CCMUX_SOAK_EDITS", 4)
+    repetitions("CCMUX_SOAK_EDITS", 4)
 }
 
-/// What became of the edits of one of them.
+/// Results of one agent's edits.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     landed: Vec<(usize, String)>,
@@ -533,33 +578,33 @@ struct Tally {
     done: bool,
 }
 
-/// Whether a claude says that somebody has replaced the file since it looked: it has to read it
-/// again. The last is what it says when that happened while it was reading.
+/// Returns whether claude reports that the file was replaced since it read it. The last text is the
+/// one for a change during reading.
 fn is_stale(text: &str) -> bool {
     ["since read", "not been read", "changed after permission was checked"]
         .iter()
         .any(|why| text.contains(why))
 }
 
-/// What all of them append to.
+/// A file that all of them append to.
 const BY_SHELL: &str = "by-shell.txt";
 
 type Tallies = Arc<Mutex<BTreeMap<&'static str, Tally>>>;
 
-/// Plays a model that adds a line to one file after the other, reads again what others changed, and
-/// leaves alone what it is refused. Last it writes by its shell, to a file that everybody appends to.
-/// `dir` is known only once its pane is there.
+/// Plays a model that adds a line to one file after the other, reads files again that others
+/// changed, and skips files it is refused. Finally it appends to a shared file with its shell.
+/// `dir` is known only when its pane exists.
 fn adds_lines(
     name: &'static str,
     edits: usize,
     dir: Arc<Mutex<Option<PathBuf>>>,
     tallies: Tallies,
-) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+) -> impl FnMut(&RecordedRequest) -> Answer + Send + 'static {
     let mut edit = 0;
     let mut has_read = false;
     let mut seen_results = 0;
-    move |seen: &Seen| {
-        let dir = dir.lock().unwrap().clone().expect("its pane is there");
+    move |seen: &RecordedRequest| {
+        let dir = dir.lock().unwrap().clone().expect("its pane exists");
         let mut tallies = tallies.lock().unwrap();
         let tally = tallies.entry(name).or_default();
         let results = seen.tool_results();
@@ -605,8 +650,8 @@ fn adds_lines(
     }
 }
 
-/// Lets the team edit; what became of it, and where each of them worked.
-fn let_them_edit(
+/// Runs the team; returns each agent's results and working directory.
+fn run_team(
     user: &User,
     options: &[&str],
 ) -> (BTreeMap<&'static str, Tally>, BTreeMap<&'static str, PathBuf>) {
@@ -632,7 +677,7 @@ fn let_them_edit(
     }
     for name in TEAM {
         let wait = ["wait", name, "--for", "exit", "--timeout", &patience.as_secs().to_string()];
-        let ended = user.home.ccmux(&wait).patience(patience * 2).run();
+        let ended = user.home.ccmux(&wait).timeout(patience * 2).run();
         let ended = ended.status.success() && user.show(name)["ending"]["code"] == 0;
         let screen = || user.home.ccmux(&["read", name, "--lines", "40"]).run().stdout;
         assert!(ended, "{name} did not get to the end of its task:\n{}", screen());
@@ -646,15 +691,15 @@ fn let_them_edit(
     (tallies, dirs)
 }
 
-/// How many edits landed and were refused, for people.
-fn told(tallies: &BTreeMap<&str, Tally>) -> String {
+/// Formats the numbers of accepted and refused edits.
+fn summary(tallies: &BTreeMap<&str, Tally>) -> String {
     let one = |(name, tally): (&&str, &Tally)| {
         format!("{name}: {} landed, {} refused", tally.landed.len(), tally.refused.len())
     };
     tallies.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The lines of the three files in a directory.
+/// Returns the lines of the three files in a directory.
 fn lines_in(dir: &Path) -> Vec<(usize, String)> {
     let of = |at: usize| {
         let text = fs::read_to_string(dir.join(format!("f{at}.txt"))).unwrap();
@@ -665,7 +710,7 @@ fn lines_in(dir: &Path) -> Vec<(usize, String)> {
     lines
 }
 
-/// What was appended by shells.
+/// Returns the lines appended by shells.
 fn by_shell(dir: &Path) -> Vec<String> {
     sorted(fs::read_to_string(dir.join(BY_SHELL)).unwrap().lines().map(str::to_owned))
 }
@@ -676,41 +721,41 @@ fn sorted<T: Ord>(list: impl IntoIterator<Item = T>) -> Vec<T> {
     list
 }
 
-/// Seven real claudes in one directory: every edit lands or is refused with the holder's name, no
-/// write is lost, and every refusal is on record.
+/// Seven real claudes in one directory: every edit is made or refused with the holder's name, no
+/// write is lost, and every refusal is recorded.
 #[test]
-fn heavy_seven_claudes_in_one_directory() {
+fn heavy_seven_claudes_in_one_directory_lose_no_edit() {
     let user = User::new(Agent::Claude);
     for at in 0..FILES {
         put(&user.project.join(format!("f{at}.txt")), "top\n");
     }
 
-    let (tallies, dirs) = let_them_edit(&user, &["--workspace", "shared"]);
-    println!("{}", told(&tallies));
+    let (tallies, dirs) = run_team(&user, &["--workspace", "shared"]);
+    println!("{}", summary(&tallies));
 
     assert!(dirs.values().all(|dir| *dir == user.project), "{dirs:?}");
     let landed = sorted(tallies.values().flat_map(|tally| tally.landed.clone()));
-    assert_eq!(lines_in(&user.project), landed, "every edit that landed is there, once");
-    assert_eq!(by_shell(&user.project), sorted(TEAM), "what their shells wrote is there as well");
-    let told = conflicts(&user.home);
-    let refusals: Vec<_> = told.iter().filter(|event| event["outcome"] == "refused").collect();
+    assert_eq!(lines_in(&user.project), landed, "every accepted edit is there once");
+    assert_eq!(by_shell(&user.project), sorted(TEAM), "every shell's line is there once");
+    let recorded = conflicts(&user.home);
+    let refusals: Vec<_> = recorded.iter().filter(|event| event["outcome"] == "refused").collect();
     let refused = |name: &str| refusals.iter().filter(|event| event["name"] == name).count();
     for (name, tally) in &tallies {
-        assert_eq!(refused(name), tally.refused.len(), "{name}: {tally:?} {told:?}");
+        assert_eq!(refused(name), tally.refused.len(), "{name}: {tally:?} {recorded:?}");
         let names_another = |text: &String| {
             TEAM.iter().any(|other| other != name && text.contains(&format!("pane {other}")))
         };
         assert!(tally.refused.iter().all(names_another), "{name}: {tally:?}");
     }
-    let changed: Vec<_> = told.iter().filter(|event| event["outcome"] == "changed").collect();
-    assert!(changed.is_empty(), "nobody went around the locks: {changed:?}");
+    let changed: Vec<_> = recorded.iter().filter(|event| event["outcome"] == "changed").collect();
+    assert!(changed.is_empty(), "a change bypassed the locks: {changed:?}");
     assert_eq!(locked(&user.home), [] as [Value; 0]);
 }
 
-/// Seven real claudes in worktrees of one repository: every edit lands in its own, and the branches
-/// are intact.
+/// Seven real claudes in worktrees of one repository: every edit is in its own worktree, and the
+/// branches are intact.
 #[test]
-fn heavy_seven_claudes_in_worktrees() {
+fn heavy_seven_claudes_in_worktrees_edit_only_their_own() {
     let user = User::new(Agent::Claude);
     let git = |dir: &Path, args: &[&str]| {
         let own = ["-c", "user.name=Test", "-c", "user.email=test@localhost"];
@@ -723,10 +768,10 @@ fn heavy_seven_claudes_in_worktrees() {
     git(&user.project, &["add", "-A"]);
     git(&user.project, &["commit", "-q", "-m", "files"]);
 
-    let (tallies, dirs) = let_them_edit(&user, &["--workspace", "worktree", "--session", "team"]);
-    println!("{}", told(&tallies));
+    let (tallies, dirs) = run_team(&user, &["--workspace", "worktree", "--session", "team"]);
+    println!("{}", summary(&tallies));
 
-    assert_eq!(lines_in(&user.project), [], "nobody touched the user's own tree");
+    assert_eq!(lines_in(&user.project), [], "the user's worktree is unchanged");
     for (name, dir) in &dirs {
         let tally = &tallies[name];
         assert_eq!(tally.refused, [] as [String; 0], "{name}");

@@ -1,5 +1,5 @@
-//! `ccmux doctor` (R12, B1): every damage is found, with its evidence, and a healthy home is well.
-//! With the real binary and real processes; claude is played by the scripted agent.
+//! `ccmux doctor` (R12, B1): every kind of damage is found with its evidence, and a healthy home
+//! has no findings. With the real binary and real processes; the scripted agent plays claude.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,22 +8,22 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use model::health::Kind;
+use model::health::FindingKind;
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::{DEADLINE, Home, Pane, process, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// A home in which `claude` is the scripted agent, and the user has a key.
+/// Returns a home in which `claude` is the scripted agent and the user has an API key.
 fn home() -> Home {
     let mut home = Home::new(CCMUX);
-    home.play("claude");
+    home.install_fake_agent("claude");
     home.set_env("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef");
     home
 }
 
-/// Puts a script of this name on the `PATH`.
+/// Puts a script of this name into the `PATH`.
 fn script(home: &mut Home, name: &str, text: &str) {
     let bin = home.dir().join("bin");
     put(&bin.join(name), &format!("#!/bin/sh\n{text}\n"));
@@ -31,14 +31,14 @@ fn script(home: &mut Home, name: &str, text: &str) {
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
 }
 
-/// A claude that keeps a file about itself and has said something.
+/// Starts a claude that writes its session file and a transcript.
 fn claude(home: &Home, name: &str) -> Pane {
     let pane = home.start_pane(name, &["claude", "--keep-session", "--said", "--stay"]);
     home.ccmux(&["wait", name, "--for", "text=session kept", "--timeout", "20"]).ok();
     pane
 }
 
-/// The directory of an agent for a pane.
+/// Returns the agent's configuration directory of a pane.
 fn config_dir(home: &Home, pane: &Pane) -> PathBuf {
     home.state_root().join(format!("claude-configs/pane-{}", pane.id))
 }
@@ -47,34 +47,34 @@ fn conversation(home: &Home, pane: &Pane) -> String {
     home.show(&pane.id)["conversation"].as_str().unwrap().to_owned()
 }
 
-/// What doctor says, and its exit code.
-struct Visit {
+/// A report of doctor and its exit code.
+struct Report {
     code: Option<i32>,
     health: Value,
 }
 
-fn doctor(home: &Home) -> Visit {
+fn doctor(home: &Home) -> Report {
     let finished = home.ccmux(&["doctor", "--json"]).run();
     let health = serde_json::from_str(&finished.stdout)
         .unwrap_or_else(|error| panic!("{error}: {finished:#?}"));
-    Visit { code: finished.status.code(), health }
+    Report { code: finished.status.code(), health }
 }
 
-impl Visit {
+impl Report {
     fn findings(&self, severity: &str) -> Vec<&Value> {
         let all = self.health["findings"].as_array().unwrap();
         all.iter().filter(|finding| finding["severity"] == severity).collect()
     }
 
     #[track_caller]
-    fn is_well(&self) {
+    fn assert_healthy(&self) {
         assert_eq!((self.code, &self.health["ok"]), (Some(0), &Value::Bool(true)), "{self}");
         assert!(self.findings("error").is_empty() && self.findings("warning").is_empty(), "{self}");
     }
 
-    /// The finding of this kind whose evidence has this text in it.
+    /// Returns the finding of this kind whose evidence contains this text.
     #[track_caller]
-    fn has(&self, severity: &str, kind: Kind, evidence: &str) -> &Value {
+    fn has(&self, severity: &str, kind: FindingKind, evidence: &str) -> &Value {
         let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
         let found = self.findings(severity).into_iter().find(|finding| {
             text(finding, "what") == kind.as_str() && text(finding, "evidence").contains(evidence)
@@ -89,21 +89,21 @@ impl Visit {
     }
 
     #[track_caller]
-    fn has_error(&self, kind: Kind, evidence: &Path) -> &Value {
+    fn has_error(&self, kind: FindingKind, evidence: &Path) -> &Value {
         self.has("error", kind, evidence.to_str().unwrap())
     }
 }
 
-impl std::fmt::Display for Visit {
+impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?} {:#}", self.code, self.health)
     }
 }
 
 #[test]
-fn a_healthy_home_is_well_and_it_is_said_what_was_looked_at() {
+fn healthy_home_has_no_findings_and_lists_checks() {
     let home = home();
-    doctor(&home).is_well();
+    doctor(&home).assert_healthy();
     home.start_pane("shell", &["sh"]);
     claude(&home, "dev1");
     claude(&home, "dev2");
@@ -113,21 +113,21 @@ fn a_healthy_home_is_well_and_it_is_said_what_was_looked_at() {
 
     let visit = doctor(&home);
 
-    visit.is_well();
+    visit.assert_healthy();
     assert_eq!(visit.health["checked"]["panes"], 5, "{visit}");
     assert_eq!(visit.health["checked"]["processes"], 4, "{visit}");
     assert_eq!(visit.health["checked"]["conversations"], 2, "{visit}");
-    visit.has("info", Kind::Agent, "0.0.0");
-    visit.has("info", Kind::Login, "by ANTHROPIC_API_KEY");
+    visit.has("info", FindingKind::Agent, "0.0.0");
+    visit.has("info", FindingKind::Login, "ANTHROPIC_API_KEY");
     let text = home.ccmux(&["doctor"]).ok();
     let last = text.lines().last().unwrap();
-    assert!(last.starts_with("all is well; looked at 5 panes, "), "{text}");
+    assert!(last.starts_with("no problems found; checked 5 panes, "), "{text}");
     home.kill_daemon();
-    doctor(&home).is_well();
+    doctor(&home).assert_healthy();
 }
 
 #[test]
-fn directories_that_are_gone_open_or_replaced_are_found() {
+fn missing_open_and_replaced_directories_are_found() {
     let home = home();
     let [gone, open, linked, own] =
         ["gone", "open", "linked", "own"].map(|name| home.start_pane(name, &["sh"]));
@@ -140,18 +140,18 @@ fn directories_that_are_gone_open_or_replaced_are_found() {
 
     let visit = doctor(&home);
 
-    let missing = visit.has_error(Kind::Missing, &config_dir(&home, &gone));
+    let missing = visit.has_error(FindingKind::Missing, &config_dir(&home, &gone));
     assert!(missing["subject"].as_str().unwrap().starts_with("pane gone ("), "{missing}");
-    let wide = visit.has_error(Kind::Open, &config_dir(&home, &open));
+    let wide = visit.has_error(FindingKind::Open, &config_dir(&home, &open));
     assert!(wide["evidence"].as_str().unwrap().contains("0755"), "{wide}");
-    let link = visit.has_error(Kind::Link, &config_dir(&home, &linked));
+    let link = visit.has_error(FindingKind::Link, &config_dir(&home, &linked));
     assert!(link["evidence"].as_str().unwrap().contains(elsewhere.to_str().unwrap()), "{link}");
-    visit.has_error(Kind::Missing, &own.dir.join("output"));
+    visit.has_error(FindingKind::Missing, &own.dir.join("output"));
     assert_eq!(visit.findings("error").len(), 4, "{visit}");
 }
 
 #[test]
-fn the_state_root_itself_is_looked_at() {
+fn state_root_permissions_are_checked() {
     let home = home();
     home.start_pane("shell", &["sh"]);
     let (root, tmp) = (home.state_root(), home.state_root().join("tmp"));
@@ -162,18 +162,18 @@ fn the_state_root_itself_is_looked_at() {
 
     let visit = doctor(&home);
 
-    visit.has("error", Kind::Open, "has mode 0750");
-    visit.has_error(Kind::Link, &tmp);
-    visit.has("info", Kind::Orphan, "pane-00000000-0000-4000-8000-000000000000");
+    visit.has("error", FindingKind::Open, "has mode 0750");
+    visit.has_error(FindingKind::Link, &tmp);
+    visit.has("info", FindingKind::Orphan, "pane-00000000-0000-4000-8000-000000000000");
     fs::set_permissions(root, fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
-fn state_files_that_changed_places_are_found() {
+fn swapped_state_files_are_found() {
     let home = home();
     let [one, two] = ["one", "two"].map(|name| claude(&home, name));
     let [first, second] = [&one, &two].map(|pane| config_dir(&home, pane).join(".claude.json"));
-    doctor(&home).is_well();
+    doctor(&home).assert_healthy();
     let aside = home.dir().join("aside");
     fs::rename(&first, &aside).unwrap();
     fs::rename(&second, &first).unwrap();
@@ -181,14 +181,14 @@ fn state_files_that_changed_places_are_found() {
 
     let visit = doctor(&home);
 
-    let found = visit.has_error(Kind::StateOfAnother, &first);
+    let found = visit.has_error(FindingKind::StateOfAnother, &first);
     assert!(found["evidence"].as_str().unwrap().contains(&two.id), "{found}");
-    let found = visit.has_error(Kind::StateOfAnother, &second);
+    let found = visit.has_error(FindingKind::StateOfAnother, &second);
     assert!(found["evidence"].as_str().unwrap().contains(&one.id), "{found}");
 }
 
 #[test]
-fn state_files_that_are_damaged_open_linked_or_gone_are_found() {
+fn damaged_open_linked_and_missing_state_files_are_found() {
     let home = home();
     let panes = ["damaged", "open", "linked", "gone"].map(|name| home.start_pane(name, &["sh"]));
     let [damaged, open, linked, gone] =
@@ -201,14 +201,14 @@ fn state_files_that_are_damaged_open_linked_or_gone_are_found() {
 
     let visit = doctor(&home);
 
-    visit.has_error(Kind::StateUnreadable, &damaged);
-    visit.has_error(Kind::Open, &open);
-    visit.has_error(Kind::StateShared, &linked);
-    visit.has("warning", Kind::StateMissing, gone.to_str().unwrap());
+    visit.has_error(FindingKind::StateUnreadable, &damaged);
+    visit.has_error(FindingKind::Open, &open);
+    visit.has_error(FindingKind::StateShared, &linked);
+    visit.has("warning", FindingKind::StateMissing, gone.to_str().unwrap());
 }
 
 #[test]
-fn sessions_of_somebody_else_are_found_and_those_of_the_killed_explained() {
+fn foreign_agent_sessions_are_found_and_stale_ones_explained() {
     let home = home();
     let [one, two] = ["one", "two"].map(|name| claude(&home, name));
     let killed = claude(&home, "killed");
@@ -216,8 +216,8 @@ fn sessions_of_somebody_else_are_found_and_those_of_the_killed_explained() {
     home.ccmux(&["wait", "killed", "--for", "exit", "--timeout", "20"]).ok();
     let file = |pane: &Pane, pid: u32| config_dir(&home, pane).join(format!("sessions/{pid}.json"));
     let visit = doctor(&home);
-    visit.is_well();
-    visit.has("info", Kind::StaleSession, file(&killed, killed.head.pid).to_str().unwrap());
+    visit.assert_healthy();
+    visit.has("info", FindingKind::StaleSession, file(&killed, killed.head.pid).to_str().unwrap());
     let theirs = file(&two, one.head.pid);
     fs::copy(file(&one, one.head.pid), &theirs).unwrap();
     let us = process::identity(std::process::id()).unwrap();
@@ -229,18 +229,18 @@ fn sessions_of_somebody_else_are_found_and_those_of_the_killed_explained() {
 
     let visit = doctor(&home);
 
-    let found = visit.has_error(Kind::ForeignSession, &theirs);
+    let found = visit.has_error(FindingKind::ForeignSession, &theirs);
     assert!(found["evidence"].as_str().unwrap().contains("pane one ("), "{found}");
-    let found = visit.has_error(Kind::ForeignSession, &outsider);
-    assert!(found["evidence"].as_str().unwrap().contains("outside of the pane"), "{found}");
+    let found = visit.has_error(FindingKind::ForeignSession, &outsider);
+    assert!(found["evidence"].as_str().unwrap().contains("outside the pane"), "{found}");
     assert_eq!(visit.findings("error").len(), 2, "{visit}");
 }
 
 #[test]
-fn a_transcript_that_is_gone_is_missed() {
+fn missing_transcript_is_found() {
     let home = home();
     let pane = claude(&home, "dev1");
-    doctor(&home).is_well();
+    doctor(&home).assert_healthy();
     let project = config_dir(&home, &pane).join("projects/-fake");
     let transcript = project.join(format!("{}.jsonl", conversation(&home, &pane)));
     fs::remove_file(&transcript).unwrap();
@@ -248,11 +248,11 @@ fn a_transcript_that_is_gone_is_missed() {
     let visit = doctor(&home);
 
     let pattern = config_dir(&home, &pane).join("projects/*");
-    visit.has_error(Kind::TranscriptMissing, &pattern);
+    visit.has_error(FindingKind::TranscriptMissing, &pattern);
 }
 
 #[test]
-fn what_leaks_into_the_users_own_directory_is_found() {
+fn leak_into_user_directory_is_found() {
     let home = home();
     let pane = claude(&home, "dev1");
     let own = home.dir().join("home/.claude");
@@ -267,14 +267,14 @@ fn what_leaks_into_the_users_own_directory_is_found() {
 
     let visit = doctor(&home);
 
-    let found = visit.has_error(Kind::LeakedConversation, &leaked);
+    let found = visit.has_error(FindingKind::LeakedConversation, &leaked);
     assert!(found["subject"].as_str().unwrap().starts_with("pane dev1 ("), "{found}");
-    let found = visit.has_error(Kind::LeakedSession, &own.join("sessions"));
+    let found = visit.has_error(FindingKind::LeakedSession, &own.join("sessions"));
     assert!(found["subject"].as_str().unwrap().contains(&shell.id[..8]), "{found}");
 }
 
 #[test]
-fn a_conversation_that_was_the_users_before_is_no_leak() {
+fn conversation_from_before_ccmux_is_no_leak() {
     let home = home();
     let id = "550e8400-e29b-41d4-a716-446655440000";
     put(&home.dir().join(format!("home/.claude/projects/-src/{id}.jsonl")), "{}\n");
@@ -282,11 +282,11 @@ fn a_conversation_that_was_the_users_before_is_no_leak() {
 
     let visit = doctor(&home);
 
-    visit.is_well();
+    visit.assert_healthy();
     assert_eq!(visit.health["checked"]["conversations"], 1, "{visit}");
 }
 
-/// Changes a launch record as somebody would who knows its form.
+/// Changes a launch record, checksum included.
 fn rewrite(pane: &Pane, change: impl FnOnce(&mut Value)) {
     let path = pane.dir.join("pane.json");
     let mut record = testkit::pane::read_record(&path);
@@ -297,7 +297,7 @@ fn rewrite(pane: &Pane, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn a_launch_record_that_leads_elsewhere_or_is_of_another_pane_is_found() {
+fn launch_record_with_foreign_paths_or_pane_is_found() {
     let home = home();
     let [away, other, lost] = ["away", "other", "lost"].map(|name| home.start_pane(name, &["sh"]));
     rewrite(&away, |record| record["isolation"]["dirs"][0]["path"] = "/home/me/.claude".into());
@@ -309,15 +309,15 @@ fn a_launch_record_that_leads_elsewhere_or_is_of_another_pane_is_found() {
 
     let visit = doctor(&home);
 
-    let found = visit.has_error(Kind::RecordElsewhere, &away.dir.join("pane.json"));
+    let found = visit.has_error(FindingKind::RecordElsewhere, &away.dir.join("pane.json"));
     assert!(found["evidence"].as_str().unwrap().contains("`/home/me/.claude`"), "{found}");
-    visit.has("error", Kind::RecordOfAnother, &away.id);
-    visit.has("error", Kind::RecordOwner, "user 12345");
-    visit.has_error(Kind::RecordUnreadable, &lost.dir.join("pane.json"));
+    visit.has("error", FindingKind::RecordOfAnother, &away.id);
+    visit.has("error", FindingKind::RecordOwner, "user 12345");
+    visit.has_error(FindingKind::RecordUnreadable, &lost.dir.join("pane.json"));
 }
 
 #[test]
-fn a_process_that_runs_without_its_variables_is_found() {
+fn process_without_isolation_variables_is_found() {
     let home = home();
     let pane = home.start_pane("bare", &["sh", "-c", "exec env -i sleep 1000"]);
     wait_until("it has no environment", DEADLINE, || {
@@ -326,17 +326,17 @@ fn a_process_that_runs_without_its_variables_is_found() {
 
     let visit = doctor(&home);
 
-    let found = visit.has("error", Kind::Unprotected, &pane.head.pid.to_string());
+    let found = visit.has("error", FindingKind::Unprotected, &pane.head.pid.to_string());
     for name in ["CCMUX_PANE_ID", "CCMUX_SESSION_ID", "CLAUDE_CONFIG_DIR", "CODEX_HOME"] {
         let missing = format!("{name} is not set");
         assert!(found["evidence"].as_str().unwrap().contains(&missing), "{name}: {found}");
     }
-    // Nothing in its environment says which home it is of.
+    // Nothing in its environment connects it to this home.
     process::kill_and_wait(&pane.head, DEADLINE);
 }
 
 #[test]
-fn a_keeper_that_hangs_is_found() {
+fn hanging_keeper_is_found() {
     let home = home();
     let pane = home.start_pane("frozen", &["sh"]);
     process::signal(&pane.keeper(), Signal::STOP);
@@ -344,27 +344,27 @@ fn a_keeper_that_hangs_is_found() {
     let visit = doctor(&home);
 
     process::signal(&pane.keeper(), Signal::CONT);
-    visit.has("error", Kind::KeeperSilent, &format!("keeper {}", pane.keeper().pid));
-    doctor(&home).is_well();
+    visit.has("error", FindingKind::KeeperSilent, &format!("keeper {}", pane.keeper().pid));
+    doctor(&home).assert_healthy();
 }
 
 #[test]
-fn a_configuration_that_is_refused_is_told_with_line_and_column() {
+fn invalid_configuration_is_reported_with_line_and_column() {
     let home = home();
     home.start_pane("shell", &["sh"]);
     put(&home.state_root().join("config/ccmux.toml"), "resume_fallback = \"retry\"\n");
 
     let visit = doctor(&home);
 
-    visit.has("error", Kind::ConfigInvalid, "ccmux.toml:1:19");
-    assert_eq!(visit.health["checked"]["panes"], 1, "the rest is looked at all the same: {visit}");
+    visit.has("error", FindingKind::ConfigInvalid, "ccmux.toml:1:19");
+    assert_eq!(visit.health["checked"]["panes"], 1, "other checks still run: {visit}");
 }
 
 #[test]
-fn a_registry_that_was_damaged_is_found_and_the_remedy_helps() {
+fn damaged_registry_is_found_and_remedy_repairs_it() {
     let home = home();
     home.start_pane("shell", &["sh"]);
-    // A daemon that stops leaves everything in one file.
+    // A stopped daemon leaves the whole database in one file.
     home.ccmux(&["daemon", "stop"]).ok();
     home.start_daemon();
     let path = home.state_root().join("ccmux.db");
@@ -375,55 +375,59 @@ fn a_registry_that_was_damaged_is_found_and_the_remedy_helps() {
 
     let visit = doctor(&home);
 
-    visit.has("error", Kind::RegistryDamaged, "");
+    visit.has("error", FindingKind::RegistryDamaged, "");
     home.ccmux(&["daemon", "stop"]).ok();
     let after = doctor(&home);
     assert_eq!(after.findings("error"), Vec::<&Value>::new(), "{after}");
-    after.has("warning", Kind::Problem, "ccmux.db");
+    after.has("warning", FindingKind::Problem, "ccmux.db");
     assert_eq!(home.show("shell")["state"], "running");
 }
 
-/// A claude that knows no store, and stays.
-const DEAF: &str = r#"case "$1" in
+/// A claude that ignores the shared login store and keeps running.
+const IGNORES_STORE: &str = r#"case "$1" in
     --version) echo '1.0.0 (Test)' ;;
     auth) echo '{"loggedIn":false,"authMethod":"none"}'; exit 1 ;;
     *) exec sleep 1000 ;;
 esac"#;
 
 #[test]
-fn it_is_said_how_a_pane_is_logged_in_and_whether_its_release_honours_that() {
+fn login_method_and_support_by_agent_release_are_reported() {
     let mut home = Home::new(CCMUX);
-    home.play("claude");
+    home.install_fake_agent("claude");
     home.start_pane("asks", &["claude", "--stay"]);
     let visit = doctor(&home);
-    visit.has("warning", Kind::WillAsk, "/home/.claude");
+    visit.has("warning", FindingKind::WillAsk, "/home/.claude");
 
     put(&home.dir().join("home/.claude/.credentials.json"), "{}");
     let visit = doctor(&home);
-    visit.is_well();
-    visit.has("info", Kind::Login, "checked with claude 0.0.0: honoured");
-    assert_eq!(home.show("asks")["login_note"], "checked with claude 0.0.0: honoured");
+    visit.assert_healthy();
+    visit.has("info", FindingKind::Login, "supported by claude 0.0.0");
+    assert_eq!(home.show("asks")["login_note"], "supported by claude 0.0.0");
 
     fs::remove_file(home.dir().join("bin/claude")).unwrap();
-    script(&mut home, "claude", DEAF);
+    script(&mut home, "claude", IGNORES_STORE);
     home.start_pane("deaf", &["claude"]);
     let visit = doctor(&home);
-    let found = visit.has("warning", Kind::LoginIgnored, "claude 1.0.0");
+    let found = visit.has("warning", FindingKind::LoginIgnored, "claude 1.0.0");
     assert!(found["remedy"].as_str().unwrap().contains("CLAUDE_CODE_OAUTH_TOKEN"), "{found}");
     let shown = home.ccmux(&["show", "deaf"]).ok();
-    assert!(shown.contains("(not honoured by claude 1.0.0: this pane will ask)"), "{shown}");
+    assert!(
+        shown.contains("(not supported by claude 1.0.0: this pane will ask for a login)"),
+        "{shown}"
+    );
 }
 
 #[test]
-fn a_release_is_asked_in_the_background_and_once() {
+fn agent_release_is_probed_once_in_background() {
     let mut home = Home::new(CCMUX);
     let calls = home.dir().join("calls");
     let noting = format!("[ \"$1\" = auth ] && echo \"$CCMUX_PANE_ID\" >>'{}'", calls.display());
-    script(&mut home, "claude", &format!("{noting}\n{DEAF}"));
+    script(&mut home, "claude", &format!("{noting}\n{IGNORES_STORE}"));
     let hung = home.start_pane("one", &["claude"]);
 
-    wait_until("it is known", DEADLINE, || {
-        home.show("one")["login_note"] == "not honoured by claude 1.0.0: this pane will ask"
+    wait_until("the result is known", DEADLINE, || {
+        home.show("one")["login_note"]
+            == "not supported by claude 1.0.0: this pane will ask for a login"
     });
     home.start_pane("two", &["claude"]);
     home.kill_daemon();
@@ -431,7 +435,11 @@ fn a_release_is_asked_in_the_background_and_once() {
     doctor(&home);
 
     assert!(process::is_alive(&hung.head));
-    assert_eq!(fs::read_to_string(&calls).unwrap(), "\n", "once, and outside of every pane");
+    assert_eq!(
+        fs::read_to_string(&calls).unwrap(),
+        "\n",
+        "the probe ran once, outside of every pane"
+    );
     let run: Vec<_> = fs::read_dir(home.state_root().join("run"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -441,10 +449,10 @@ fn a_release_is_asked_in_the_background_and_once() {
 }
 
 #[test]
-fn every_finding_is_explained() {
+fn every_finding_kind_is_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
     let text = fs::read_to_string(path).unwrap();
-    for kind in Kind::ALL {
-        assert!(text.contains(kind.as_str()), "docs/doctor.md says nothing of {kind:?}");
+    for kind in FindingKind::ALL {
+        assert!(text.contains(kind.as_str()), "docs/doctor.md does not mention {kind:?}");
     }
 }

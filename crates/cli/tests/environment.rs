@@ -1,5 +1,5 @@
-//! The environment of panes (R19, B2): who sets what, what never shows up elsewhere, and what is
-//! never shown.
+//! The environment of panes (R19, B2): the source of each variable, isolation between panes, and
+//! secrets.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,16 +8,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use client::Connection;
 use model::LaunchRequest;
-use protocol::client::{CONTROL_SOCKET, Connection};
 use protocol::control::Request;
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::{ErrorBody, ErrorCode};
 use serde_json::Value;
 use testkit::{Home, Pane, process, put, tree};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// A value that must not be found anywhere but in the records that need it.
+/// A value that may occur only in the records that need it.
 const SECRET: &str = "hunter2-in-the-open";
 
 fn configure(home: &Home, text: &str) {
@@ -50,16 +51,17 @@ fn new(home: &Home, options: &[&str]) -> Pane {
     Pane::from_json(&home.ccmux(&words).json()["pane"])
 }
 
-/// The source of every variable, as `env --json` names it.
+/// Returns the source of every variable, as `env --json` names it.
 fn sources(view: &Value) -> BTreeMap<String, String> {
     let all = view["variables"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     all.map(|one| (text(&one["name"]), text(&one["source"]))).collect()
 }
 
-/// R19, B2: neither another client, nor the shell in which the daemon was born, nor another pane.
+/// R19, B2: a pane gets no variables from other clients, the shell that started the daemon, or
+/// other panes.
 #[test]
-fn what_changes_in_one_place_never_shows_up_in_another_pane() {
+fn environment_changes_do_not_leak_into_other_panes() {
     let home = Home::new(CCMUX);
     home.ccmux(&["daemon", "start"]).env("EDITOR", "born").env("LC_BIRTH", "born").ok();
     let ask = |name: &str, option: &str| {
@@ -85,16 +87,20 @@ fn what_changes_in_one_place_never_shows_up_in_another_pane() {
     assert_eq!(value(&before[2], "EDITOR"), None);
     assert_eq!(value(&before[0], "MARK"), Some("one"));
     for (at, env) in before.iter().enumerate() {
-        assert_eq!(value(env, "LC_BIRTH"), None, "the daemon's birth shell in pane {at}");
+        assert_eq!(
+            value(env, "LC_BIRTH"),
+            None,
+            "a variable of the daemon's shell is in pane {at}"
+        );
         assert_eq!(env.contains_key("MARK"), at == 0);
         assert_eq!(env.contains_key("LC_TWO"), at == 1);
     }
-    assert_eq!(before, after, "a restored pane has exactly what it had");
+    assert_eq!(before, after, "the environment changed on restore");
 }
 
 /// R19: the order of the layers, role presets, and the source of each variable.
 #[test]
-fn later_sources_win_and_each_variable_names_its_own() {
+fn later_layers_win_and_each_variable_names_its_source() {
     let home = Home::new(CCMUX);
     configure(
         &home,
@@ -127,18 +133,23 @@ fn later_sources_win_and_each_variable_names_its_own() {
     ] {
         assert_eq!(sources[name], source, "{name}");
     }
-    assert_eq!(sources.len(), env.len(), "no variable is without a source: {view}");
-    assert!(text.contains("D of session: pane sets it"), "{text}");
-    assert!(text.contains("CLAUDE_ROLE of role: ccmux sets it"), "{text}");
-    assert!(!home.ccmux(&["env", "q"]).ok().contains("sets it"));
+    assert_eq!(sources.len(), env.len(), "a variable has no source: {view}");
+    assert!(text.contains("D from session: overridden by pane"), "{text}");
+    assert!(text.contains("CLAUDE_ROLE from role: overridden by ccmux"), "{text}");
+    assert!(!home.ccmux(&["env", "q"]).ok().contains("overridden by"));
     assert_eq!(home.show("q")["role"], "qa");
-    assert_eq!(value(&environment(&plain), "CLAUDE_ROLE"), Some("dev"), "without a description");
+    assert_eq!(
+        value(&environment(&plain), "CLAUDE_ROLE"),
+        Some("dev"),
+        "a role without a preset is passed on"
+    );
     assert!(unknown.contains("dev, qa, ux, pm"), "{unknown}");
 }
 
-/// R19: what a session is given is kept for its later panes, whatever dies, and for no others.
+/// R19: variables of a session are set in its later panes, survive restarts, and are set in no
+/// other session.
 #[test]
-fn variables_of_a_session_are_for_its_later_panes_and_survive_everything() {
+fn session_variables_apply_to_later_panes_and_survive_restarts() {
     let home = Home::new(CCMUX);
     new(&home, &["-n", "one", "--session", "team", "--session-env", "STAGE=test"]);
     let program = ["--", "/no/such/program"];
@@ -150,7 +161,7 @@ fn variables_of_a_session_are_for_its_later_panes_and_survive_everything() {
     let other = new(&home, &["-n", "other"]);
     home.kill_daemon();
     for name in ["ccmux.db", "ccmux.db-wal", "ccmux.db-shm"] {
-        // The last two may have gone with the daemon.
+        // The last two may have been lost with the daemon.
         let _gone = fs::remove_file(home.state_root().join(name));
     }
     let three = new(&home, &["-n", "three", "--session", "team"]);
@@ -159,12 +170,15 @@ fn variables_of_a_session_are_for_its_later_panes_and_survive_everything() {
     assert_eq!((value(&two, "STAGE"), value(&two, "MORE")), (Some("test"), Some("1")));
     assert_eq!((value(&three, "STAGE"), value(&three, "MORE")), (Some("test"), Some("1")));
     assert_eq!((value(&other, "STAGE"), value(&other, "MORE")), (None, None));
-    assert!(!two.contains_key("BAD") && !three.contains_key("BAD"), "it was never started");
+    assert!(
+        !two.contains_key("BAD") && !three.contains_key("BAD"),
+        "the refused variable was kept"
+    );
 }
 
-/// R19: secrets are in the records that need them, which only the user can read, and nowhere else.
+/// R19: secrets are only in the records that need them, which only the user can read.
 #[test]
-fn secrets_are_shown_nowhere() {
+fn secrets_are_never_shown() {
     let home = Home::new(CCMUX);
     configure(&home, &format!("[env]\nSHARED_TOKEN = \"{SECRET}\"\n"));
     let proxy = format!("HTTP_PROXY=http://me:{SECRET}@proxy:3128");
@@ -184,7 +198,7 @@ fn secrets_are_shown_nowhere() {
         home.ccmux(&["config"]).ok(),
         home.ccmux(&["config", "--json"]).ok(),
     ];
-    // What is written in the background is written by then.
+    // The background writes are done by then.
     home.ccmux(&["daemon", "stop"]).ok();
 
     assert_eq!(environment(&shown(&home, "dev"))["SHARED_TOKEN"], SECRET);
@@ -206,16 +220,16 @@ fn secrets_are_shown_nowhere() {
     assert!(pane.dir.join("pane.json").exists());
 }
 
-/// Asks the daemon directly, as no command line could; what it refuses with.
+/// Sends a request directly to the daemon, as no command line could, and returns the error.
 fn refusal(home: &Home, request: LaunchRequest) -> ErrorBody {
     let mut connection = Connection::open(&home.state_root().join("run"), CONTROL_SOCKET).unwrap();
     let answer = connection.ask(&Request::New(Box::new(request)));
     answer.expect_err("it was taken").into_body()
 }
 
-/// R19: what no process can have is refused by name, from everywhere, and nothing is made.
+/// R19: a name or value that no process can have is refused by name, and nothing is created.
 #[test]
-fn names_that_no_variable_can_have_are_refused_and_nothing_is_made() {
+fn invalid_variable_names_are_refused_and_nothing_is_created() {
     let home = Home::new(CCMUX);
     home.start_daemon();
     let variables = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
@@ -245,9 +259,9 @@ fn names_that_no_variable_can_have_are_refused_and_nothing_is_made() {
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(0), "{listed}");
 }
 
-/// A team of panes with equal names: a clear error for all but one, and nothing is lost.
+/// Panes created at once with equal names: one is created, the others fail with a clear error.
 #[test]
-fn of_panes_with_equal_names_one_is_made_and_the_others_say_why_not() {
+fn concurrent_panes_with_equal_names_create_one() {
     let home = Home::new(CCMUX);
     home.start_daemon();
     let words = ["new", "-d", "--json", "--session", "team", "-n", "dev", "--isolation", "none"];

@@ -1,4 +1,4 @@
-//! R29, R31: the HTTP API, and who may call it.
+//! R29, R31: the HTTP API and its authorization.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,22 +16,22 @@ use testkit::{Home, put, wait_for, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+/// Deadline for anything that is waited for; generous for a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A pane that says hello and waits for what is typed.
+/// A pane that prints a greeting and echoes its input.
 fn greeter() -> Value {
     json!({"name": "greeter", "command": ["sh", "-c", "echo hello; exec cat"]})
 }
 
-/// Makes a home whose configuration says this under `[http]`.
+/// Writes a configuration with this text under `[http]`.
 fn configure(home: &Home, text: &str) {
-    // Makes the directories.
+    // Creates the directories.
     home.ccmux(&["config", "--check"]).ok();
     put(&home.state_root().join("config/ccmux.toml"), &format!("[http]\n{text}"));
 }
 
-/// Sends bytes as they are, and reads until the other end hangs up.
+/// Sends raw bytes and reads until the connection is closed.
 fn raw(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -48,9 +49,9 @@ fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).unwrap_or_else(|| panic!("no status: {answer}")).parse().unwrap()
 }
 
-/// R29, R31: everything that can be done with a run, and what is left of it in the end.
+/// R29, R31: every operation on a run, and the remains after it.
 #[test]
-fn a_run_lives_its_whole_life_over_http() {
+fn run_is_created_used_and_removed_over_http() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let run = json!({"name": "web", "agents": [greeter(), {"command": ["cat"], "role": "qa"}]});
@@ -73,7 +74,7 @@ fn a_run_lives_its_whole_life_over_http() {
 
     let typed = json!({"text": "good morning", "enter": true});
     assert_eq!(http.post(&format!("{pane}/input"), &typed).status, 204);
-    wait_until("it echoes", LONG, || {
+    wait_until("the input is echoed", LONG, || {
         let screen = http.get(&format!("{pane}/screen")).expect(200);
         screen["text"].as_str().unwrap().matches("good morning").count() == 2
     });
@@ -107,13 +108,13 @@ fn a_run_lives_its_whole_life_over_http() {
 
     let events = home.ccmux(&["events", "--json"]).ok();
     let called = events.lines().filter(|line| line.contains("\"api_called\"")).count();
-    assert_eq!(called, 12, "every change is on record:\n{events}");
-    assert!(!events.contains(http.token().unwrap()), "and no token is");
+    assert_eq!(called, 12, "every change is recorded:\n{events}");
+    assert!(!events.contains(http.token().unwrap()), "a token was recorded");
 }
 
-/// A token opens what its scope allows, until it is replaced.
+/// A token grants what its scope allows until it is replaced.
 #[test]
-fn only_who_has_a_token_may_call_and_only_what_it_allows() {
+fn token_is_required_and_its_scope_enforced() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let file = home.state_root().join("run/token");
@@ -121,9 +122,9 @@ fn only_who_has_a_token_may_call_and_only_what_it_allows() {
     let read = home.ccmux(&["token", "--scope", "read", "--json"]).json();
     let reader = http.with_token(read["token"].as_str());
 
-    let nobody = http.with_token(None).get("/v1/sessions");
-    assert_eq!(nobody.expect(401)["code"], "no_token");
-    assert!(nobody.header("www-authenticate").unwrap().starts_with("Bearer"));
+    let refused = http.with_token(None).get("/v1/sessions");
+    assert_eq!(refused.expect(401)["code"], "no_token");
+    assert!(refused.header("www-authenticate").unwrap().starts_with("Bearer"));
     assert_eq!(http.with_token(Some(&"0".repeat(64))).get("/v1/sessions").status, 401);
     assert_eq!(http.with_token(None).get("/v1/healthz").status, 200);
     assert_eq!(http.with_token(None).get("/v1/openapi.json").status, 200);
@@ -132,14 +133,14 @@ fn only_who_has_a_token_may_call_and_only_what_it_allows() {
     assert_eq!(refused["code"], "scope");
 
     let new = home.ccmux(&["token", "--rotate"]).ok();
-    assert_eq!(http.get("/v1/sessions").status, 401, "the old one is worth nothing");
+    assert_eq!(http.get("/v1/sessions").status, 401, "the old token is invalid");
     assert_eq!(http.with_token(Some(new.trim())).get("/v1/sessions").status, 200);
     assert_eq!(reader.get("/v1/sessions").status, 200);
 }
 
-/// DNS rebinding and pages of strangers.
+/// DNS rebinding and cross-origin requests.
 #[test]
-fn strange_names_and_strange_pages_are_refused() {
+fn unknown_hosts_and_origins_are_refused() {
     let home = Home::new(CCMUX);
     configure(
         &home,
@@ -163,6 +164,8 @@ fn strange_names_and_strange_pages_are_refused() {
         ("Host: box.example\r\n".to_owned(), 200),
         (format!("Host: evil.example:{port}\r\n"), 403),
         (String::new(), 403),
+        (format!("{ours}{ours}"), 400),
+        (format!("{ours}Host: evil.example:{port}\r\n"), 400),
         (format!("{ours}Origin: http://127.0.0.1:{port}\r\n"), 200),
         (format!("{ours}Origin: https://board.example\r\nSec-Fetch-Site: cross-site\r\n"), 200),
         (format!("{ours}Origin: http://evil.example\r\n"), 403),
@@ -175,6 +178,33 @@ fn strange_names_and_strange_pages_are_refused() {
     }
     let shared = ask(&format!("{ours}Origin: https://board.example\r\n"));
     assert!(shared.contains("access-control-allow-origin: https://board.example"), "{shared}");
+    assert!(shared.contains("access-control-expose-headers: *"), "{shared}");
+    let preflight = |origin: &str, method: &str| {
+        let headers = format!("{ours}Connection: close\r\nOrigin: {origin}\r\n{method}\r\n");
+        raw(at, &format!("OPTIONS /v1/sessions HTTP/1.1\r\n{headers}"))
+    };
+    let post = "Access-Control-Request-Method: POST\r\n";
+    let answered = preflight("https://board.example", post);
+    assert_eq!(status(&answered), 200, "{answered}");
+    for line in [
+        "access-control-allow-origin: https://board.example",
+        "access-control-allow-methods: GET,POST,DELETE",
+        "access-control-max-age: 600",
+    ] {
+        assert!(answered.contains(line), "{answered}");
+    }
+    assert!(answered.contains("idempotency-key"), "{answered}");
+    assert_eq!(status(&preflight("https://evil.example", post)), 403);
+    assert_eq!(status(&preflight("https://board.example", "")), 405);
+    let refused = raw(
+        at,
+        &format!(
+            "GET /v1/sessions HTTP/1.1\r\n{ours}Connection: close\r\n\
+             Origin: https://board.example\r\n\r\n"
+        ),
+    );
+    assert_eq!(status(&refused), 401);
+    assert!(refused.contains("access-control-allow-origin: https://board.example"), "{refused}");
     let evil = format!(
         "GET /v1/panes/x/attach HTTP/1.1\r\n{ours}Origin: http://evil.example\r\nUpgrade: websocket\r\n\
          Connection: upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n\
@@ -188,9 +218,9 @@ fn strange_names_and_strange_pages_are_refused() {
     assert_eq!(&first, b"HTTP/1.1 403");
 }
 
-/// Ours and those of the libraries.
+/// Errors of ccmux and of the HTTP library.
 #[test]
-fn every_error_is_a_problem() {
+fn every_error_is_problem_json() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let (at, token) = (address(&http), http.token().unwrap());
@@ -229,12 +259,12 @@ fn every_error_is_a_problem() {
     assert_eq!(http.post("/v1/runs", &huge).expect(413)["code"], "too_large");
     let nothing = json!({"agents": [{"command": ["/no/such/program"]}]});
     assert_eq!(http.post("/v1/runs", &nothing).expect(422)["code"], "not_started");
-    assert_eq!(http.get("/v1/sessions").expect(200)["sessions"], json!([]), "nothing is left");
+    assert_eq!(http.get("/v1/sessions").expect(200)["sessions"], json!([]), "sessions are left");
 }
 
-/// R29: pages of sessions, each of which is the same until something changes.
+/// R29: pages of sessions are stable until something changes.
 #[test]
-fn sessions_are_listed_in_pages_and_none_of_them_twice() {
+fn session_pages_list_each_session_once() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     for name in ["a", "b", "c", "d", "e"] {
@@ -264,38 +294,118 @@ fn sessions_are_listed_in_pages_and_none_of_them_twice() {
     assert_eq!(legacy["sessions"], json!([]));
 }
 
-/// More than there may be are turned away, and those that leave make room.
+/// A local stranger without a token cannot use up the connections of the owner.
 #[test]
-fn connections_are_bounded() {
+fn idle_connections_without_token_do_not_keep_the_owner_out() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let at = address(&http);
-    let request = format!("GET /v1/healthz HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
 
-    let idle: Vec<TcpStream> = (0..256).map(|_| TcpStream::connect(at).unwrap()).collect();
-    let refused = wait_for("one is turned away", LONG, || {
-        let mut stream = TcpStream::connect(at).unwrap();
-        let mut answer = String::new();
-        // Who is turned away may be cut off while he still talks.
-        let _cut = stream.write_all(request.as_bytes());
-        let _cut = stream.read_to_string(&mut answer);
-        (!answer.is_empty()).then_some(answer).filter(|answer| status(answer) == 503)
-    });
-    assert!(refused.contains("too_many_connections"), "{refused}");
+    // More than all limits together; some of them send part of a request.
+    let mut idle: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(at).unwrap()).collect();
+    for stream in idle.iter_mut().step_by(2) {
+        // The oldest are closed already.
+        let _closed = stream.write_all(b"GET /v1/sessions HTTP/1.1\r\nHost: ");
+    }
+
+    for _ in 0..20 {
+        assert_eq!(http.get("/v1/sessions").status, 200);
+    }
     drop(idle);
-
-    wait_until("there is room again", LONG, || {
-        let mut stream = TcpStream::connect(at).unwrap();
-        let mut answer = String::new();
-        let _cut = stream.write_all(request.as_bytes());
-        let _cut = stream.read_to_string(&mut answer);
-        !answer.is_empty() && status(&answer) == 200
-    });
 }
 
-/// Beyond this machine only with TLS, and with a key that nobody else can read.
+/// Connections with a token over the limit are refused, and closed ones make room.
 #[test]
-fn other_machines_are_served_only_over_tls() {
+fn connections_with_token_over_the_limit_are_refused() {
+    let home = Home::new(CCMUX);
+    let http = home.serve();
+    let at = address(&http);
+    let token = http.token().unwrap();
+    let request =
+        format!("GET /v1/locks HTTP/1.1\r\nHost: {at}\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let open = || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        (stream, status(&String::from_utf8_lossy(&head)))
+    };
+
+    let held: Vec<(TcpStream, u16)> = (0..256).map(|_| open()).collect();
+
+    assert!(held.iter().all(|(_, status)| *status != 503), "{:?}", held.last());
+    assert_eq!(open().1, 503);
+    drop(held);
+    wait_until("a connection is accepted again", LONG, || open().1 != 503);
+}
+
+/// A Unix socket is reachable for its owner only, so a client knows who listens.
+#[test]
+fn unix_socket_serves_its_owner() {
+    let home = Home::new(CCMUX);
+    let path = home.state_root().join("run/http.sock");
+    let listen = format!("unix:{}", path.display());
+
+    let served = home.ccmux(&["serve", "--listen", &listen, "--detach", "--json"]).json();
+
+    assert_eq!((&served["url"], &served["address"]), (&json!(listen), &json!(listen)));
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = home.ccmux(&["token"]).ok();
+    let ask = |host: &str, token: &str| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let request = format!(
+            "GET /v1/sessions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        status(&answer)
+    };
+    assert_eq!(ask("localhost", token.trim()), 200);
+    assert_eq!(ask("localhost", "wrong"), 401);
+    assert_eq!(ask("evil.example", token.trim()), 403);
+    let regular = home.work().join("regular");
+    put(&regular, "mine");
+    home.ccmux(&["daemon", "stop"]).ok();
+    wait_until("the socket is removed", LONG, || !path.exists());
+    let listen = format!("unix:{}", regular.display());
+    let refused = home.ccmux(&["serve", "--listen", &listen, "--detach"]).fails_with(1);
+    assert!(refused.contains("not a socket"), "{refused}");
+    assert_eq!(fs::read_to_string(&regular).unwrap(), "mine");
+}
+
+/// A read token, or a pane, does not make the daemon run the programs of agents.
+#[test]
+fn read_token_and_panes_do_not_cause_agents_to_be_run() {
+    let home = Home::new(CCMUX);
+    let bin = home.work().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let (program, marker) = (bin.join("claude"), home.work().join("ran"));
+    put(&program, &format!("#!/bin/sh\necho ran >> {}\necho 1.0.0\n", marker.display()));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let words = ["serve", "--listen", "127.0.0.1:0", "--detach", "--json"];
+    let served = home.program(CCMUX, &words).env("PATH", &path).run();
+    let served: Value = serde_json::from_str(&served.stdout).unwrap();
+    let token = |scope| home.ccmux(&["token", "--scope", scope]).ok().trim().to_owned();
+    let http = Http::new(served["url"].as_str().unwrap(), Some(&token("read")));
+    let done = home.work().join("done");
+    let script = format!("PATH={path} {CCMUX} doctor; touch {}", done.display());
+
+    assert_eq!(http.get("/v1/doctor").status, 200);
+    home.ccmux(&["new", "-d", "--workspace", "shared", "--", "sh", "-c", &script]).ok();
+    wait_until("the pane has run doctor", LONG, || done.exists());
+
+    assert!(!marker.exists(), "the program ran");
+    assert_eq!(http.with_token(Some(&token("control"))).get("/v1/doctor").status, 200);
+    assert!(marker.exists(), "the user's own check runs it");
+}
+
+/// Other machines need TLS, with a key that only its owner can read.
+#[test]
+fn non_loopback_address_requires_tls() {
     let home = Home::new(CCMUX);
     let everywhere = ["serve", "--detach", "--json", "--listen", "0.0.0.0:0"];
     let refused = home.ccmux(&everywhere).fails_with(4);
@@ -309,7 +419,7 @@ fn other_machines_are_served_only_over_tls() {
     configure(&home, &config);
     fs::set_permissions(&certificate.key, fs::Permissions::from_mode(0o644)).unwrap();
     let refused = home.ccmux(&everywhere).fails_with(2);
-    assert!(refused.contains("others can read"), "{refused}");
+    assert!(refused.contains("other users can read"), "{refused}");
     fs::set_permissions(&certificate.key, fs::Permissions::from_mode(0o600)).unwrap();
 
     let serving = home.ccmux(&everywhere).json();
@@ -323,17 +433,17 @@ fn other_machines_are_served_only_over_tls() {
     assert_eq!(status(&answer), 200, "{answer}");
 }
 
-/// Where to listen is told by the command or by the configuration, and is no matter of life or
-/// death to the daemon.
+/// The address comes from the command or the configuration; the daemon runs even if it cannot be
+/// bound.
 #[test]
-fn an_address_that_is_taken_is_told_and_the_daemon_lives_on() {
+fn address_in_use_is_reported_and_daemon_keeps_running() {
     let home = Home::new(CCMUX);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
     configure(&home, &format!("listen = \"{at}\"\n"));
 
     let daemon = home.start_daemon();
-    let problems = wait_for("the daemon says so", LONG, || {
+    let problems = wait_for("the problem is reported", LONG, || {
         let status = home.ccmux(&["daemon", "status", "--json"]).json();
         status["problems"].as_array().cloned().filter(|problems| !problems.is_empty())
     });
@@ -347,39 +457,39 @@ fn an_address_that_is_taken_is_told_and_the_daemon_lives_on() {
     assert_eq!(served["address"], at.as_str());
     home.kill_daemon();
     home.start_daemon();
-    wait_until("the next daemon serves it by itself", LONG, || {
+    wait_until("the next daemon serves it", LONG, || {
         let status = home.ccmux(&["daemon", "status", "--json"]).json();
         status["http"] == served["url"]
     });
 }
 
-/// `ccmux serve` serves for as long as it runs.
+/// `ccmux serve` in the foreground serves as long as it runs.
 #[test]
-fn what_is_served_in_the_foreground_ends_with_it() {
+fn foreground_serve_stops_with_its_process() {
     let home = Home::new(CCMUX);
     home.start_daemon();
     let url = || home.ccmux(&["daemon", "status", "--json"]).json()["http"].clone();
     assert_eq!(url(), Value::Null);
 
     let mut serving = home.ccmux(&["serve", "--listen", "127.0.0.1:0"]).spawn();
-    wait_until("it is served", LONG, || url().is_string());
+    wait_until("the API is served", LONG, || url().is_string());
     let http = Http::new(url().as_str().unwrap(), None);
     assert_eq!(http.get("/v1/healthz").expect(200)["status"], "ok");
     serving.kill().unwrap();
     serving.wait().unwrap();
 
-    wait_until("it is no longer served", LONG, || url() == Value::Null);
+    wait_until("the API is no longer served", LONG, || url() == Value::Null);
     assert!(http.try_ask("GET", "/v1/healthz", None).is_err());
 }
 
-/// Calls that come too often are told when to come back.
+/// Requests over the rate limit get a Retry-After.
 #[test]
-fn calls_are_bounded_by_a_rate() {
+fn requests_over_the_rate_limit_get_retry_after() {
     let home = Home::new(CCMUX);
     configure(&home, "rate = 1\n");
     let http = home.serve();
 
-    let refused = wait_for("one too many", LONG, || {
+    let refused = wait_for("a request is refused", LONG, || {
         let answer = http.get("/v1/sessions");
         (answer.status != 200).then_some(answer)
     });

@@ -1,7 +1,7 @@
-//! R29, B3: whenever the daemon is killed during a call, the answer that was given was true, or none
-//! was given and nothing is half done; and whoever asks again with the same key gets one thing.
+//! R29, B3: when the daemon is killed during a request, either the response was true or there was
+//! none and nothing is half done; a retry with the same idempotency key has one effect.
 //!
-//! `CCMUX_SOAK_HTTP_KILLS` says how often; `make soak` says two hundred times for each call.
+//! `CCMUX_SOAK_HTTP_KILLS` sets the number of kills; `make soak` uses two hundred per request.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::http::Answer;
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::{DEADLINE, Dice, Home, Hooks, Http, Pane, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// What is asked for when the daemon is killed.
+/// Requests during which the daemon is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Run,
@@ -34,7 +34,7 @@ enum Call {
     Lock,
     Renew,
     Release,
-    /// Something that changes nothing.
+    /// A request that changes nothing.
     Look(&'static str),
 }
 
@@ -68,7 +68,7 @@ const CALLS: [Call; 27] = [
     Call::Look("/v1/openapi.json"),
 ];
 
-/// Where it is killed besides at random.
+/// Points at which it is killed, besides random ones.
 const POINTS: [(Call, &str); 18] = [
     (Call::Run, "run.entered"),
     (Call::Run, "run.pane"),
@@ -90,7 +90,7 @@ const POINTS: [(Call, &str); 18] = [
     (Call::Message, "message.noted"),
 ];
 
-/// One call, with everything that makes it repeatable.
+/// One request with its idempotency key.
 #[derive(Clone)]
 struct Asked {
     method: &'static str,
@@ -114,7 +114,7 @@ impl Asked {
 struct Game {
     home: Home,
     http: Http,
-    /// The pane that lives through all of it.
+    /// The pane that must survive all of it.
     stays: Pane,
 }
 
@@ -124,7 +124,7 @@ fn two_panes(name: &str) -> Value {
 }
 
 impl Game {
-    /// Makes sure that there is something to do, and says how to ask for it.
+    /// Creates what the request needs, and returns the request.
     fn prepare(&self, call: Call, round: usize) -> Asked {
         let at = |method, path: &str, verb: &str, body| Asked {
             method,
@@ -145,7 +145,7 @@ impl Game {
             Call::StopPane => post(self.first_victim("running"), "/stop", no_grace),
             Call::Restore => post(self.victim("exited"), "/restore", json!({})),
             Call::RestorePane => post(self.first_victim("exited"), "/restore", json!({})),
-            Call::Purge => at("DELETE", self.victim("running"), "?graceMs=0", None),
+            Call::Purge => at("DELETE", self.victim("running"), "?graceMs=0&now=true", None),
             Call::ClosePane => at("DELETE", self.first_victim("running"), "?graceMs=0", None),
             Call::Connect => post("/v1/sessions/base", "/connect", json!({})),
             Call::Message => {
@@ -175,7 +175,7 @@ impl Game {
         Asked { method, path, body: Some(body), key: format!("lock-{round}") }
     }
 
-    /// Where a lock is that is held.
+    /// Returns the path of a held lock.
     fn held(&self, round: usize) -> String {
         let lock = self.lock(round).send(&self.http).unwrap().expect(201);
         format!("/v1/locks/{}", id(&lock["locks"][0]))
@@ -186,11 +186,11 @@ impl Game {
         "/v1/panes/victim%2Fone"
     }
 
-    /// A session of two panes, both in the given state.
+    /// Returns a session of two panes, both in the given state.
     fn victim(&self, state: &str) -> &'static str {
         let http = &self.http;
         if http.get("/v1/panes/victim%2Fone").status == 404 {
-            // One of its panes, or the session, is gone.
+            // One of its panes, or the session, was removed.
             let removed = http.delete("/v1/sessions/victim?graceMs=0").status;
             assert!([204, 404].contains(&removed), "{removed}");
             let run = http.post("/v1/runs", &two_panes("victim"));
@@ -212,8 +212,8 @@ impl Game {
         states(&self.http.get("/v1/sessions/victim").expect(200))
     }
 
-    /// Whether what was answered is so, whatever was done is whole, and asking again brings about
-    /// what was asked for, once.
+    /// Checks that the response was true, that no effect is partial, and that a retry has the
+    /// requested effect exactly once.
     fn check(&self, call: Call, round: usize, asked: &Asked, answer: Option<&Answer>) {
         let good = answer.is_some_and(|answer| (200..300).contains(&answer.status));
         if let Some(answer) = answer {
@@ -231,12 +231,12 @@ impl Game {
             Call::Message => self.check_message(round, asked, good),
             Call::Input => {
                 let text = format!("input-{round}-");
-                // Once as it is typed, once as `cat` says it.
+                // Once as typed, once as `cat` prints it.
                 let log = || String::from_utf8_lossy(&self.stays.log()).matches(&text).count();
                 if good {
-                    wait_until("what was typed arrives", DEADLINE, || log() >= 2);
+                    wait_until("the input arrives", DEADLINE, || log() >= 2);
                 }
-                assert!(log() <= 2, "it was typed twice");
+                assert!(log() <= 2, "the input was typed twice");
             }
             Call::Lock | Call::Renew | Call::Release => self.check_lock(call, asked, good),
             Call::Connect | Call::Resize | Call::Look(_) => {
@@ -264,7 +264,7 @@ impl Game {
 
     fn check_gone(&self, asked: &Asked, good: bool, path: &str) {
         let gone = || self.http.get(path).status == 404;
-        assert!(!good || gone(), "it was removed, and it is there");
+        assert!(!good || gone(), "reported as removed but still there");
         let again = asked.send(&self.http).unwrap();
         assert!([204, 404].contains(&again.status), "{}", again.text());
         assert!(gone());
@@ -277,13 +277,13 @@ impl Game {
             let all = all["messages"].as_array().unwrap().clone();
             all.iter().filter(|message| message["text"] == text.as_str()).count()
         };
-        assert!(!good || said() == 1, "it was taken, and it is not there");
+        assert!(!good || said() == 1, "reported as accepted but not there");
         let again = asked.send(&self.http).unwrap();
         assert!((200..300).contains(&again.status), "{}", again.text());
         assert_eq!(said(), 1);
     }
 
-    /// A lock that was granted is held, one that was given back is not, and none is held twice.
+    /// A granted lock is held, a released one is not, and none is held twice.
     fn check_lock(&self, call: Call, asked: &Asked, good: bool) {
         let held = || {
             let listed = self.http.get(&format!("/v1/locks?pane={}", self.stays.id)).expect(200);
@@ -307,11 +307,11 @@ impl Game {
     fn check_run(&self, round: usize, asked: &Asked, good: bool) {
         let path = format!("/v1/sessions/run{round}");
         let found = self.http.get(&path);
-        assert!(!good || found.status == 200, "it was made, and it is not there");
+        assert!(!good || found.status == 200, "reported as created but not there");
         if found.status == 200 {
             let (found, running) = (found.json(), BTreeSet::from(["running".to_owned()]));
             let count = found["panes"].as_array().unwrap().len();
-            assert!(count == 2 && states(&found) == running, "half of a run: {found}");
+            assert!(count == 2 && states(&found) == running, "partial run: {found}");
         }
 
         let again = asked.send(&self.http).unwrap();
@@ -325,7 +325,7 @@ impl Game {
     fn check_pane(&self, round: usize, asked: &Asked, good: bool) {
         let path = format!("/v1/panes/pane{round}");
         let found = self.http.get(&path);
-        assert!(!good || found.status == 200, "it was made, and it is not there");
+        assert!(!good || found.status == 200, "reported as created but not there");
         if found.status == 200 {
             assert_eq!(found.json()["pane"]["state"], "running");
         }
@@ -335,15 +335,19 @@ impl Game {
         assert_eq!(self.http.delete(&format!("{path}?graceMs=0")).status, 204);
     }
 
-    /// Every directory of a session is one that is listed.
-    fn nothing_is_left_of_what_was_not_made(&self) {
+    /// Every session directory belongs to a listed session.
+    fn assert_no_unlisted_directories(&self) {
         let listed = self.home.ccmux(&["ls", "--json"]).json();
         let listed: BTreeSet<String> =
             listed["sessions"].as_array().unwrap().iter().map(id).collect();
         let entries = std::fs::read_dir(self.home.state_root().join("sessions")).unwrap();
         for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
             let name = entry.file_name().into_string().unwrap();
-            assert!(listed.contains(&name), "{} is nobody's", entry.path().display());
+            assert!(
+                listed.contains(&name),
+                "{} belongs to no session or pane",
+                entry.path().display()
+            );
         }
     }
 }
@@ -357,7 +361,7 @@ fn states(answer: &Value) -> BTreeSet<String> {
     panes.map(|pane| pane["state"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Leads the daemon to a point and kills it there; what was answered, if anything was.
+/// Kills the daemon at a point, and returns the response, if any.
 fn kill_at(game: &Game, hooks: &Hooks, asked: &Asked, point: &str) -> Option<Answer> {
     let daemon = game.home.daemon();
     let seen = hooks.reached(point);
@@ -369,7 +373,7 @@ fn kill_at(game: &Game, hooks: &Hooks, asked: &Asked, point: &str) -> Option<Ans
     asking.join().unwrap()
 }
 
-/// Kills the daemon some time after it was asked.
+/// Kills the daemon some time after the request.
 fn kill_during(game: &Game, asked: &Asked, after: Duration) -> Option<Answer> {
     let daemon = game.home.daemon();
     let asking = asked.send_in_background(&game.http);
@@ -379,7 +383,7 @@ fn kill_during(game: &Game, asked: &Asked, after: Duration) -> Option<Answer> {
 }
 
 #[test]
-fn heavy_http_answers_are_true_whenever_the_daemon_is_killed() {
+fn heavy_http_answers_are_true_when_the_daemon_is_killed() {
     let mut home = Home::new(CCMUX);
     let hooks = home.hooks();
     let http = home.serve();
@@ -391,7 +395,7 @@ fn heavy_http_answers_are_true_whenever_the_daemon_is_killed() {
     let mut dice = Dice::default();
     let mut answered = 0;
 
-    let kills = how_often("CCMUX_SOAK_HTTP_KILLS", 60);
+    let kills = repetitions("CCMUX_SOAK_HTTP_KILLS", 60);
     for round in 0..kills {
         let (call, answer, asked) = if round % 2 == 0 {
             let (call, point) = POINTS[(round / 2) % POINTS.len()];
@@ -407,7 +411,7 @@ fn heavy_http_answers_are_true_whenever_the_daemon_is_killed() {
 
         game.http = game.home.serve();
         game.check(call, round, &asked, answer.as_ref());
-        game.nothing_is_left_of_what_was_not_made();
+        game.assert_no_unlisted_directories();
         assert!(process::is_alive(&game.stays.head), "round {round}, {call:?}");
         assert!(process::is_alive(&keeper), "round {round}, {call:?}");
     }

@@ -1,4 +1,5 @@
-//! R29, R31, R33: many runs at once over HTTP: none lost, none mixed, none made twice, nothing left.
+//! R29, R31, R33: many concurrent runs over HTTP: none lost, mixed up or duplicated, nothing left
+//! behind.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,24 +11,24 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::http::Answer;
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::wait::wait_for;
 use testkit::{Home, Http, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How long anything may take on a machine that is busy with a hundred others of its kind.
+/// Deadline on a machine with a hundred concurrent runs.
 const LONG: Duration = Duration::from_secs(240);
 
-/// Asks until it is not turned away because others ask as well.
-fn patiently(http: &Http, method: &str, path: &str, body: Option<&Value>) -> Answer {
+/// Sends a request until it is not refused for too many connections.
+fn send_with_retry(http: &Http, method: &str, path: &str, body: Option<&Value>) -> Answer {
     wait_for(&format!("{method} {path} is let in"), LONG, || {
         let answer = http.ask(method, path, body);
         (answer.status != 429).then_some(answer)
     })
 }
 
-/// Does something for each of them, all at the same time; what came of it, in order.
+/// Runs `work` for each item concurrently, and returns the results in order.
 fn at_once<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let work = &work;
@@ -40,21 +41,21 @@ fn text(of: &Value, field: &str) -> String {
     of[field].as_str().unwrap_or_else(|| panic!("no {field} in {of}")).to_owned()
 }
 
-/// The names of what an agent has kept of its conversations.
+/// Returns the names of an agent's transcripts.
 fn transcripts(projects: &Path) -> Vec<String> {
     let projects = fs::read_dir(projects).into_iter().flatten().flatten();
     let files = projects.flat_map(|project| fs::read_dir(project.path()).unwrap().flatten());
     files.map(|file| file.file_name().into_string().unwrap()).collect()
 }
 
-/// The directories in a part of the state root.
+/// Returns the directories in a part of the state root.
 fn directories(home: &Home, part: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.state_root().join(part)).unwrap().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// The sessions of three answers each, and their panes with their conversations; each of them made
-/// once, and with directories of its own.
+/// Returns the sessions of the responses, and their panes with their conversations. Asserts that
+/// each was created once and has its own directories.
 fn made_once(
     first: &[Answer],
     second: &[Answer],
@@ -90,20 +91,20 @@ fn made_once(
 }
 
 #[test]
-fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
+fn heavy_http_runs_at_once_are_complete_and_leave_nothing() {
     let mut home = Home::new(CCMUX);
-    home.play("claude");
+    home.install_fake_agent("claude");
     let http = &home.serve();
-    let numbers: Vec<usize> = (0..how_often("CCMUX_SOAK_RUNS", 12)).collect();
+    let numbers: Vec<usize> = (0..repetitions("CCMUX_SOAK_RUNS", 12)).collect();
     let make = |n: &usize| {
         let claude = ["claude", "--keep-session", "--said", "--stay"];
         let pane = |name: &str| json!({"name": name, "command": claude});
         let run = json!({"name": format!("run{n}"), "agents": [pane("a"), pane("b"), pane("c")]});
         let keyed = http.with_header("idempotency-key", &format!("key-{n}"));
-        patiently(&keyed, "POST", "/v1/runs", Some(&run))
+        send_with_retry(&keyed, "POST", "/v1/runs", Some(&run))
     };
 
-    // Each of them twice at once, by callers that do not know of each other, and once more.
+    // Each request twice at once by independent clients, and once more.
     let twice = [&numbers[..], &numbers[..]].concat();
     let made = at_once(&twice, make);
     let again = at_once(&numbers, make);
@@ -111,7 +112,7 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
     let (first, second) = made.split_at(numbers.len());
     let (sessions, panes) = made_once(first, second, &again);
     let conversations: BTreeSet<&String> = panes.values().collect();
-    assert_eq!(conversations.len(), panes.len(), "a conversation in two panes");
+    assert_eq!(conversations.len(), panes.len(), "two panes share a conversation");
     let listed = home.ccmux(&["ls", "--json"]).json();
     assert_eq!(listed["sessions"].as_array().unwrap().len(), numbers.len());
 
@@ -128,7 +129,7 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
     let stop = json!({"graceMs": 30_000});
     let call = |verb: &'static str, body: Value| {
         at_once(&sessions, move |id| {
-            patiently(http, "POST", &format!("/v1/sessions/{id}/{verb}"), Some(&body))
+            send_with_retry(http, "POST", &format!("/v1/sessions/{id}/{verb}"), Some(&body))
         })
     };
     all_are(call("stop", stop), "exited");
@@ -136,14 +137,14 @@ fn heavy_http_runs_at_once_are_whole_and_leave_nothing() {
     for (pane, conversation) in &panes {
         let config = home.state_root().join(format!("claude-configs/pane-{pane}/projects"));
         let kept = [format!("{conversation}.jsonl")];
-        wait_until("each keeps its own conversation", LONG, || transcripts(&config) == kept);
+        wait_until("each has its own transcript", LONG, || transcripts(&config) == kept);
     }
     let purged = at_once(&sessions, |id| {
-        patiently(http, "DELETE", &format!("/v1/sessions/{id}?graceMs=30000"), None)
+        send_with_retry(http, "DELETE", &format!("/v1/sessions/{id}?graceMs=30000&now=true"), None)
     });
     assert!(purged.iter().all(|answer| answer.status == 204), "{purged:?}");
     assert_eq!(home.ccmux(&["ls", "--json"]).json()["sessions"], json!([]));
-    // What was purged is in the trash until it is deleted, and nowhere else.
+    // Purged sessions are in the trash until they are deleted, and nowhere else.
     for holder in ["sessions", "claude-configs", "codex-configs", "gemini-configs", "tmp"] {
         assert_eq!(directories(&home, holder), [] as [PathBuf; 0]);
     }

@@ -1,23 +1,23 @@
-//! R29, B3: what happens and what panes write, over HTTP, without gap or duplicate, whoever reads
-//! how slowly.
+//! R29, B3: events and pane output over HTTP have no gaps or duplicates, however slowly clients
+//! read.
 
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::http::{Brought, EventSource, Socket, Told};
-use testkit::{Dice, Home, Http, Pane, wait_until};
+use testkit::http::{EventSource, ServerEvent, Socket, SocketMessage};
+use testkit::{Dice, Home, Http, Pane, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+/// Deadline for anything that is waited for; generous for a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// Prints that many numbered lines when it is told to, and stays until it is told to go.
+/// A pane that prints that many numbered lines on request and stays until told to exit.
 fn counting(home: &Home, name: &str, lines: usize) -> Pane {
     let script = format!("stty -echo; echo ready; read go; seq 1 {lines}; echo over; read go");
     let pane = home.start_pane(name, &["sh", "-c", &script]);
-    wait_until("it is ready", LONG, || pane.log().windows(5).any(|text| text == b"ready"));
+    wait_until("the pane is ready", LONG, || pane.log().windows(5).any(|text| text == b"ready"));
     pane
 }
 
@@ -25,38 +25,40 @@ fn attach_path(pane: &Pane, query: &str) -> String {
     format!("/v1/panes/{}/attach{query}", pane.id)
 }
 
-/// Reads the snapshot that an attachment begins with: its offset and its bytes.
+/// Reads the initial snapshot of an attachment and returns its offset and bytes.
 #[track_caller]
 fn snapshot(socket: &mut Socket) -> (u64, Vec<u8>) {
-    let Brought::Text(text) = socket.next_message() else { panic!("no text first") };
+    let SocketMessage::Text(text) = socket.next_message() else { panic!("no text first") };
     assert_eq!(text["type"], "snapshot", "{text}");
-    let Brought::Bytes(offset, bytes) = socket.next_message() else { panic!("no snapshot") };
+    let SocketMessage::Bytes(offset, bytes) = socket.next_message() else { panic!("no snapshot") };
     assert_eq!(text["offset"], offset, "{text}");
     (offset, bytes)
 }
 
-/// Reads output until `end` has come, and every message beginning where the one before it ended.
+/// Reads output until `end`; asserts that every message starts where the previous one ended.
 #[track_caller]
 fn read_until(socket: &mut Socket, at: &mut u64, bytes: &mut Vec<u8>, end: &[u8]) {
-    // Only what is new is looked at: there are thousands of messages.
+    // Only new bytes are searched: there are thousands of messages.
     let mut looked = 0;
     while !bytes[looked..].windows(end.len()).any(|text| text == end) {
         looked = bytes.len().saturating_sub(end.len());
         match socket.next_message() {
-            Brought::Bytes(offset, more) => {
-                assert_eq!(offset, *at, "a gap, or something twice");
+            SocketMessage::Bytes(offset, more) => {
+                assert_eq!(offset, *at, "a gap or a duplicate");
                 *at += more.len() as u64;
                 bytes.extend(more);
             }
-            Brought::Text(text) => assert_ne!(text["type"], "snapshot", "it was skipped ahead"),
-            Brought::Closed(why) => panic!("closed before the end: {why:?}"),
+            SocketMessage::Text(text) => {
+                assert_ne!(text["type"], "snapshot", "the stream skipped output");
+            }
+            SocketMessage::Closed(why) => panic!("closed before the end: {why:?}"),
         }
     }
 }
 
-/// R29: the stream of events is the log of events, from any place in it.
+/// R29: the stream of events is the event log from any number on.
 #[test]
-fn events_over_http_follow_exactly_the_number_that_was_named() {
+fn event_stream_starts_after_given_number() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let mut live = http.events("/v1/events");
@@ -66,29 +68,29 @@ fn events_over_http_follow_exactly_the_number_that_was_named() {
 
     let all = recorded(&http, "/v1/events?after=0&follow=false");
 
-    let numbers: Vec<u64> = all.iter().map(|told| told.id).collect();
+    let numbers: Vec<u64> = all.iter().map(|event| event.id).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-    for told in &all {
-        assert_eq!(told.data["seq"], told.id);
-        assert_eq!(told.data["event"].as_str(), told.event.as_deref());
+    for event in &all {
+        assert_eq!(event.data["seq"], event.id);
+        assert_eq!(event.data["event"].as_str(), event.event.as_deref());
     }
-    // Half of them again, by each of the ways to name a number, the header before the query.
+    // Half of them again, by each way to give a number; the header wins over the query.
     let half = numbers.len() as u64 / 2;
     let rest = all[all.len() / 2..].to_vec();
     assert_eq!(recorded(&http, &format!("/v1/events?after={half}&follow=false")), rest);
     let resuming = http.with_header("last-event-id", &half.to_string());
     assert_eq!(recorded(&resuming, "/v1/events?after=0&follow=false"), rest);
-    // Whoever was there from the beginning has seen everything since then, once.
+    // A client connected from the beginning has every event since then once.
     let first = next(&mut live);
-    let since: Vec<Told> = all.into_iter().filter(|told| told.id > first.id).collect();
+    let since: Vec<ServerEvent> = all.into_iter().filter(|event| event.id > first.id).collect();
     for expected in &since {
         assert_eq!(next(&mut live), *expected);
     }
 }
 
-/// R29: only what concerns one pane or session, also where an event does not name the session.
+/// R29: only events of one pane or session, also events that do not name the session.
 #[test]
-fn events_over_http_can_be_those_of_one_pane_or_session() {
+fn event_stream_filters_by_pane_or_session() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let (one, two) = (counting(&home, "one", 1), counting(&home, "two", 1));
@@ -99,30 +101,30 @@ fn events_over_http_can_be_those_of_one_pane_or_session() {
     let of_pane = recorded(&http, &format!("/v1/events?after=0&follow=false&pane={}", one.id));
     let of_session = recorded(&http, &format!("/v1/events?after=0&follow=false&session={session}"));
 
-    let kinds = |told: &[Told]| -> Vec<String> {
-        told.iter().filter_map(|told| told.event.clone()).collect()
+    let kinds = |events: &[ServerEvent]| -> Vec<String> {
+        events.iter().filter_map(|event| event.event.clone()).collect()
     };
     assert!(kinds(&of_pane).contains(&"pane_created".to_owned()), "{of_pane:?}");
     assert!(kinds(&of_session).contains(&"pane_renamed".to_owned()), "{of_session:?}");
-    assert!(of_pane.iter().all(|told| told.data["pane"] == one.id.as_str()), "{of_pane:?}");
-    assert!(!of_session.iter().any(|told| told.data["pane"] == two.id.as_str()));
+    assert!(of_pane.iter().all(|event| event.data["pane"] == one.id.as_str()), "{of_pane:?}");
+    assert!(!of_session.iter().any(|event| event.data["pane"] == two.id.as_str()));
     assert_eq!(http.get("/v1/events?pane=nobody").status, 404);
     assert_eq!(http.with_header("last-event-id", "soon").get("/v1/events").status, 400);
 }
 
-fn recorded(http: &Http, path: &str) -> Vec<Told> {
+fn recorded(http: &Http, path: &str) -> Vec<ServerEvent> {
     let mut source = http.events(path);
     std::iter::from_fn(|| source.next_event()).collect()
 }
 
 #[track_caller]
-fn next(source: &mut EventSource) -> Told {
-    source.next_event().expect("the stream goes on")
+fn next(source: &mut EventSource) -> ServerEvent {
+    source.next_event().expect("the stream continues")
 }
 
-/// R29: a connection that breaks again and again loses nothing and repeats nothing.
+/// R29: a connection that breaks repeatedly loses and repeats nothing.
 #[test]
-fn an_attachment_that_is_cut_and_resumed_gives_the_same_bytes() {
+fn interrupted_attachment_resumes_without_gap_or_duplicate() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let pane = counting(&home, "count", 120_000);
@@ -141,12 +143,14 @@ fn an_attachment_that_is_cut_and_resumed_gives_the_same_bytes() {
     while !bytes.ends_with(b"over\r\n") {
         let mut socket = http.websocket(&attach_path(&pane, &format!("?from={at}")));
         let resumed = socket.next_message();
-        let Brought::Text(resumed) = resumed else { panic!("{resumed:?} instead of a word first") };
+        let SocketMessage::Text(resumed) = resumed else {
+            panic!("{resumed:?} instead of a word first")
+        };
         assert_eq!((&resumed["type"], &resumed["offset"]), (&json!("resumed"), &json!(at)));
         for _ in 0..=dice.roll(4) {
-            let Brought::Bytes(offset, more) = socket.next_message() else { break };
+            let SocketMessage::Bytes(offset, more) = socket.next_message() else { break };
             assert_eq!(offset, at);
-            // A message may be cut in the middle: only a part of it arrives.
+            // A message may be cut: only a part of it arrives.
             let keep = if dice.roll(2) == 0 { more.len() } else { 1 + more.len() / 2 };
             bytes.extend(&more[..keep.min(more.len())]);
             at += keep.min(more.len()) as u64;
@@ -157,15 +161,18 @@ fn an_attachment_that_is_cut_and_resumed_gives_the_same_bytes() {
         cuts += 1;
     }
 
-    assert!(cuts > 2, "it was cut only {cuts} times");
-    assert!(uncut.join().unwrap() == bytes, "the pieces are not the whole");
+    assert!(cuts > 2, "only {cuts} interruptions");
+    assert!(uncut.join().unwrap() == bytes, "the resumed stream differs");
     let log = pane.log();
-    assert!(log[usize::try_from(from).unwrap()..].starts_with(&bytes), "nor what the pane wrote");
+    assert!(
+        log[usize::try_from(from).unwrap()..].starts_with(&bytes),
+        "the stream differs from the log"
+    );
 }
 
-/// B3: whoever watches, and whoever does not read what he is sent, the pane writes on.
+/// B3: a pane is not blocked by clients, even if they do not read.
 #[test]
-fn heavy_twenty_clients_of_which_most_never_read_do_not_hold_up_a_pane() {
+fn heavy_clients_that_never_read_do_not_block_a_pane() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let lines = 500_000;
@@ -190,15 +197,15 @@ fn heavy_twenty_clients_of_which_most_never_read_do_not_hold_up_a_pane() {
     let expected: Vec<u8> =
         (1..=lines).flat_map(|n| format!("{n}\r\n").into_bytes()).chain(*b"over\r\n").collect();
     for bytes in &read {
-        assert!(bytes.ends_with(&expected), "a reader did not get every line");
+        assert!(bytes.ends_with(&expected), "a reader missed lines");
     }
-    assert!(pane.log().ends_with(&expected), "the log has not every line");
+    assert!(pane.log().ends_with(&expected), "the log misses lines");
     drop(deaf);
 }
 
-/// R29: what is typed and resized over a WebSocket arrives, and only who may can do it.
+/// R29: input and resizing over a WebSocket need the right scope.
 #[test]
-fn a_pane_is_typed_at_and_resized_by_those_who_may() {
+fn websocket_input_and_resize_require_scope() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let pane = home.start_pane("shell", &["sh"]);
@@ -206,20 +213,20 @@ fn a_pane_is_typed_at_and_resized_by_those_who_may() {
     let (mut at, _) = snapshot(&mut socket);
     let mut bytes = Vec::new();
 
-    socket.tell(&json!({"type": "input", "text": "echo sum-$((40+2))", "enter": true}));
+    socket.send_text(&json!({"type": "input", "text": "echo sum-$((40+2))", "enter": true}));
     read_until(&mut socket, &mut at, &mut bytes, b"sum-42");
     socket.type_bytes(b"stty size; echo first-$((1+1))\n");
     read_until(&mut socket, &mut at, &mut bytes, b"33 101");
     read_until(&mut socket, &mut at, &mut bytes, b"first-2");
-    socket.tell(&json!({"type": "resize", "cols": 77, "rows": 22}));
+    socket.send_text(&json!({"type": "resize", "cols": 77, "rows": 22}));
     wait_until("the pane has the size", LONG, || {
         let size = &home.show(&pane.id)["live"]["size"];
         size["cols"] == 77 && size["rows"] == 22
     });
-    socket.tell(&json!({"type": "dance"}));
+    socket.send_text(&json!({"type": "dance"}));
     assert_eq!(closed(&mut socket).unwrap().0, 1007);
 
-    // One who may only look sees the same and is shown the door when he types.
+    // A read-only client sees the same screen and is disconnected when it types.
     let read = home.ccmux(&["token", "--scope", "read"]).ok();
     let looking = http.with_token(Some(read.trim()));
     let mut watcher = looking.websocket(&attach_path(&pane, ""));
@@ -229,30 +236,30 @@ fn a_pane_is_typed_at_and_resized_by_those_who_may() {
     let (code, reason) = closed(&mut watcher).unwrap();
     assert_eq!(code, 1008, "{reason}");
     assert_eq!(home.show(&pane.id)["state"], "running");
-    // Without a token, and without a WebSocket, there is nothing.
+    // Without a token or an upgrade the request is refused.
     http.with_token(None).try_websocket(&attach_path(&pane, "")).unwrap_err();
     assert_eq!(http.get(&attach_path(&pane, "")).status, 426);
-    // That somebody typed is on record, with who.
+    // Input is recorded with its source.
     let called = recorded(&http, "/v1/events?after=0&follow=false");
-    let called = called.iter().find(|told| {
-        told.data["event"] == "api_called"
-            && told.data["path"].as_str().is_some_and(|path| path.ends_with("/attach"))
+    let called = called.iter().find(|event| {
+        event.data["event"] == "api_called"
+            && event.data["path"].as_str().is_some_and(|path| path.ends_with("/attach"))
     });
-    assert!(called.is_some_and(|told| told.data["who"].as_str().unwrap().contains("control")));
+    assert!(called.is_some_and(|event| event.data["who"].as_str().unwrap().contains("control")));
 }
 
 #[track_caller]
 fn closed(socket: &mut Socket) -> Option<(u16, String)> {
     loop {
-        if let Brought::Closed(why) = socket.next_message() {
+        if let SocketMessage::Closed(why) = socket.next_message() {
             return why;
         }
     }
 }
 
-/// R29: a pane that has ended still shows what it wrote, and says how it ended.
+/// R29: an ended pane still shows its output and how it ended.
 #[test]
-fn the_end_of_a_pane_is_told_to_those_who_watch_and_to_those_who_come_later() {
+fn pane_exit_is_sent_to_current_and_later_clients() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let pane = home.start_pane("short", &["sh", "-c", "echo begin; read go; echo end; exit 7"]);
@@ -281,26 +288,26 @@ fn the_end_of_a_pane_is_told_to_those_who_watch_and_to_those_who_come_later() {
     assert!(String::from_utf8_lossy(&shown).contains("begin"));
 }
 
-/// Reads to the word about the end.
+/// Reads up to the message about the end.
 #[track_caller]
 fn until_ended(socket: &mut Socket, at: &mut u64, bytes: &mut Vec<u8>) -> Value {
     loop {
         match socket.next_message() {
-            Brought::Bytes(offset, more) => {
+            SocketMessage::Bytes(offset, more) => {
                 assert_eq!(offset, *at);
                 *at += more.len() as u64;
                 bytes.extend(more);
             }
-            Brought::Text(text) if text["type"] == "ended" => return text,
-            Brought::Text(_) => {}
-            Brought::Closed(why) => panic!("closed without a word: {why:?}"),
+            SocketMessage::Text(text) if text["type"] == "ended" => return text,
+            SocketMessage::Text(_) => {}
+            SocketMessage::Closed(why) => panic!("closed without a word: {why:?}"),
         }
     }
 }
 
-/// R29: an attachment outlives the daemon in what it has: the next one goes on at its offset.
+/// R29: an attachment is resumed at its offset with the next daemon.
 #[test]
-fn an_attachment_goes_on_after_the_daemon_was_killed() {
+fn attachment_resumes_after_daemon_kill() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let pane = counting(&home, "stays", 1000);
@@ -308,7 +315,7 @@ fn an_attachment_goes_on_after_the_daemon_was_killed() {
     let (from, _) = snapshot(&mut socket);
 
     home.kill_daemon();
-    assert!(matches!(socket.next_message(), Brought::Closed(_)));
+    assert!(matches!(socket.next_message(), SocketMessage::Closed(_)));
     home.ccmux(&["send", &pane.id, "--enter", "go"]).ok();
     let again = home.serve();
     let mut socket = again.websocket(&attach_path(&pane, &format!("?from={from}")));
@@ -319,9 +326,65 @@ fn an_attachment_goes_on_after_the_daemon_was_killed() {
     assert!(bytes.ends_with(format!("{expected}over\r\n").as_bytes()));
 }
 
-/// R29: figures for Prometheus, and a page for people that loads nothing from elsewhere.
+/// Streams end with their token, whichever process replaces or removes it; those of the other scope
+/// go on.
 #[test]
-fn figures_and_a_page_are_served() {
+fn streams_end_when_their_token_is_replaced_or_removed() {
+    let home = Home::new(CCMUX);
+    let http = home.serve();
+    let pane = counting(&home, "one", 1);
+    let reader = home.ccmux(&["token", "--scope", "read"]).ok();
+    let reader = http.with_token(Some(reader.trim()));
+    let token_file = home.state_root().join("run/token");
+    let rotate = || home.ccmux(&["token", "--rotate"]).ok();
+    let replace_file = || {
+        let other = token_file.with_extension("other");
+        std::fs::copy(&token_file, &other).unwrap();
+        put(&other, &"0123456789abcdef".repeat(4));
+        std::fs::rename(&other, &token_file).unwrap();
+        String::new()
+    };
+    let remove_file = || std::fs::remove_file(&token_file).map(|()| String::new()).unwrap();
+    let ways: [(&str, &dyn Fn() -> String); 3] =
+        [("rotated", &rotate), ("file replaced", &replace_file), ("file removed", &remove_file)];
+    let mut spared = reader.websocket(&attach_path(&pane, ""));
+    snapshot(&mut spared);
+
+    for (way, revoke) in ways {
+        let current = http.with_token(Some(home.ccmux(&["token"]).ok().trim()));
+        let mut socket = current.websocket(&attach_path(&pane, ""));
+        snapshot(&mut socket);
+        let mut events = current.events("/v1/events?after=0");
+        assert!(events.next_event().is_some(), "{way}");
+
+        revoke();
+
+        // The stream ends; a live stream would wait for more events.
+        while events.next_event().is_some() {}
+        let closed = loop {
+            match socket.next_message() {
+                SocketMessage::Closed(why) => break why,
+                SocketMessage::Text(_) | SocketMessage::Bytes(..) => {}
+            }
+        };
+        assert_eq!(closed, Some((1008, "the token is no longer valid".to_owned())), "{way}");
+        assert_eq!(current.get("/v1/sessions").status, 401, "{way}");
+    }
+
+    home.ccmux(&["send", &pane.id, "x", "--enter"]).ok();
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|text| text == b"over") {
+        match spared.next_message() {
+            SocketMessage::Bytes(_, more) => bytes.extend(more),
+            SocketMessage::Text(_) => {}
+            SocketMessage::Closed(why) => panic!("the other token ended as well: {why:?}"),
+        }
+    }
+}
+
+/// R29: Prometheus metrics, and a page that loads nothing from other hosts.
+#[test]
+fn metrics_and_page_are_served() {
     let home = Home::new(CCMUX);
     let http = home.serve();
     let pane = counting(&home, "one", 1);
@@ -332,7 +395,8 @@ fn figures_and_a_page_are_served() {
     let figures = http.get("/v1/metrics");
 
     assert_eq!(figures.status, 200);
-    assert!(figures.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let content_type = figures.header("content-type").unwrap();
+    assert!(content_type.starts_with("application/openmetrics-text; version=1.0.0"));
     let text = figures.text();
     for line in [
         r#"ccmux_panes{agent="shell",state="running"} 1"#,
@@ -344,6 +408,7 @@ fn figures_and_a_page_are_served() {
     ] {
         assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
     }
+    assert!(text.ends_with("# EOF\n"), "{text}");
     for (number, line) in text.lines().enumerate() {
         let (name, value) = line.rsplit_once(' ').unwrap();
         assert!(line.starts_with('#') || value.parse::<f64>().is_ok(), "{number}: {name} {value}");
@@ -362,6 +427,6 @@ fn figures_and_a_page_are_served() {
         let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();
         assert!(policy.contains("default-src 'none'"), "{policy}");
         assert_eq!(page.text().matches(&format!("nonce=\"{nonce}\"")).count(), 2);
-        assert!(!page.text().contains("https://"), "something from elsewhere");
+        assert!(!page.text().contains("https://"), "the page loads from another host");
     }
 }

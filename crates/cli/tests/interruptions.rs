@@ -1,7 +1,7 @@
-//! R14: whenever the daemon is killed while directories are made, retired, swept or deleted, no live
-//! one is touched, none is lost, and none is left half made.
+//! R14: when the daemon is killed while directories are created, retired, swept or deleted, no live
+//! directory is touched, none is lost, and none is half created.
 //!
-//! `CCMUX_SOAK_INTERRUPTIONS` says how often; `make soak` says five hundred.
+//! `CCMUX_SOAK_INTERRUPTIONS` sets the number of kills; `make soak` uses five hundred.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 use model::ProcessIdentity;
 use serde_json::Value;
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::tree::Entry;
 use testkit::{DEADLINE, Dice, Finished, Home, Hooks, Pane, process, put, tree, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How many panes live through all of it.
+/// Number of panes that must survive all of it.
 const LIVE: usize = 4;
 
-/// What the daemon is doing when it is killed.
+/// Operations during which the daemon is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Create,
@@ -46,22 +46,22 @@ const WORKS: [Work; 7] = [
     Work::Empty,
 ];
 
-/// Where it is killed besides at random.
+/// Points at which it is killed, besides random ones.
 const POINTS: [(Work, &str); 19] = [
     (Work::Create, "new.entered"),
     (Work::Create, "new.directories"),
-    (Work::Create, "new.apart"),
-    (Work::CreateWithHome, "new.apart"),
+    (Work::Create, "new.isolation_dirs"),
+    (Work::CreateWithHome, "new.isolation_dirs"),
     (Work::Create, "new.recorded"),
     (Work::CreateWithHome, "new.recorded"),
     (Work::Create, "new.started"),
     (Work::Close, "close.stopped"),
-    (Work::Close, "retire.apart"),
+    (Work::Close, "retire.isolation_dirs"),
     (Work::Close, "close.retired"),
     (Work::Sweep, "sweep.found"),
     (Work::Sweep, "sweep.moved"),
     (Work::Purge, "purge.stopped"),
-    (Work::Purge, "retire.apart"),
+    (Work::Purge, "retire.isolation_dirs"),
     (Work::Purge, "purge.retired"),
     (Work::Restore, "restore.claimed"),
     (Work::Restore, "restore.recorded"),
@@ -70,7 +70,7 @@ const POINTS: [(Work, &str); 19] = [
 ];
 
 impl Work {
-    /// What is typed for it.
+    /// Returns the command line.
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::Create => &["new", "-d", "-n", "victim", "--", "sleep", "1000"],
@@ -78,18 +78,18 @@ impl Work {
                 &["new", "-d", "-n", "victim", "--isolation", "home", "--", "sleep", "1000"]
             }
             Self::Close => &["close", "victim", "--grace", "0"],
-            Self::Purge => &["purge", "doomed", "--yes", "--grace", "0"],
+            Self::Purge => &["purge", "doomed", "--yes", "--now", "--grace", "0"],
             Self::Restore => &["restore", "spare"],
             Self::Sweep => &["gc"],
             Self::Empty => &["gc", "--empty-trash"],
         }
     }
 
-    /// Makes sure that there is something to do.
+    /// Creates what the operation needs.
     fn prepare(self, home: &Home) {
         match self {
             Self::Create | Self::CreateWithHome => {
-                // Whatever is left of an earlier one; there may be none.
+                // Removes a remainder of an earlier round, if there is one.
                 home.ccmux(&["close", "victim", "--grace", "0"]).run();
             }
             Self::Close => start_if_missing(home, "victim", &["-n", "victim"]),
@@ -100,10 +100,10 @@ impl Work {
             Self::Restore => drop(home.ccmux(&["stop", "spare", "--grace", "0"]).ok()),
             Self::Sweep => {
                 for holder in ["claude-configs", "codex-configs", "claude-homes", "tmp"] {
-                    plant(home, &format!("{holder}/pane-{}", new_id()));
+                    create_orphan(home, &format!("{holder}/pane-{}", new_id()));
                 }
             }
-            Self::Empty => plant(home, &format!("trash/1000-pane-{}", new_id())),
+            Self::Empty => create_orphan(home, &format!("trash/1000-pane-{}", new_id())),
         }
     }
 }
@@ -115,47 +115,47 @@ fn start_if_missing(home: &Home, target: &str, options: &[&str]) {
     }
 }
 
-/// An id that nothing on this machine has.
+/// Returns a pane id that is not in use.
 fn new_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap().trim().to_owned()
 }
 
-/// A directory that nobody needs, with something in it.
-fn plant(home: &Home, path: &str) {
+/// Creates an orphaned directory with a file in it.
+fn create_orphan(home: &Home, path: &str) {
     let dir = home.state_root().join(path);
     fs::create_dir_all(dir.join("some/thing")).unwrap();
     fs::set_permissions(dir.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 fn interruptions() -> usize {
-    how_often("CCMUX_SOAK_INTERRUPTIONS", 60)
+    repetitions("CCMUX_SOAK_INTERRUPTIONS", 60)
 }
 
-/// A pane that lives through all of it, and what must be the same at the end.
+/// A pane that must survive all of it, and its state to compare at the end.
 struct Survivor {
     pane: Pane,
-    /// None if it may be stopped and started again meanwhile.
+    /// `None` if it may be stopped and restarted meanwhile.
     processes: Option<[ProcessIdentity; 2]>,
     dirs: BTreeMap<PathBuf, BTreeMap<PathBuf, Entry>>,
 }
 
 impl Survivor {
     fn new(home: &Home, pane: Pane, is_left_alone: bool) -> Self {
-        for dir in apart(home, &pane.id) {
+        for dir in isolation_dirs(home, &pane.id) {
             put(&dir.join("marker"), &pane.id);
         }
-        let dirs = apart(home, &pane.id).into_iter().map(|dir| (dir.clone(), tree(&dir)));
+        let dirs = isolation_dirs(home, &pane.id).into_iter().map(|dir| (dir.clone(), tree(&dir)));
         let dirs = dirs.collect();
         let processes = is_left_alone.then(|| [pane.head.clone(), pane.keeper()]);
         Self { pane, processes, dirs }
     }
 
-    fn is_untouched(&self, home: &Home, after: &str) {
+    fn assert_untouched(&self, home: &Home, after: &str) {
         let name = &self.pane.name;
         for process in self.processes.iter().flatten() {
             assert!(process::is_alive(process), "{after}: {name} has ended");
         }
-        let there: Vec<PathBuf> = apart(home, &self.pane.id);
+        let there: Vec<PathBuf> = isolation_dirs(home, &self.pane.id);
         assert_eq!(there, self.dirs.keys().cloned().collect::<Vec<_>>(), "{after}: {name}");
         for (dir, before) in &self.dirs {
             let marker = fs::read_to_string(dir.join("marker")).unwrap();
@@ -165,7 +165,7 @@ impl Survivor {
     }
 }
 
-/// The directories that hold directories of panes.
+/// Returns the directories that contain pane directories.
 fn holders(home: &Home) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.state_root()).unwrap().map(|entry| entry.unwrap());
     let mut holders: Vec<PathBuf> = entries
@@ -179,8 +179,8 @@ fn holders(home: &Home) -> Vec<PathBuf> {
     holders
 }
 
-/// The directories that keep a pane apart.
-fn apart(home: &Home, id: &str) -> Vec<PathBuf> {
+/// Returns the isolation directories of a pane.
+fn isolation_dirs(home: &Home, id: &str) -> Vec<PathBuf> {
     let places = holders(home).into_iter().map(|holder| holder.join(format!("pane-{id}")));
     places.filter(|place| place.symlink_metadata().is_ok()).collect()
 }
@@ -191,10 +191,10 @@ fn listed(home: &Home) -> Vec<Value> {
     sessions.flat_map(|session| session["panes"].as_array().unwrap().clone()).collect()
 }
 
-/// Every pane that is listed has everything that a pane has.
-fn every_listed_pane_is_whole(home: &Home, after: &str) {
+/// Asserts that every listed pane is complete.
+fn assert_listed_panes_are_complete(home: &Home, after: &str) {
     let mut panes = Vec::new();
-    wait_until("every pane is what it will be", DEADLINE, || {
+    wait_until("no pane is starting", DEADLINE, || {
         panes = listed(home);
         panes.iter().all(|pane| pane["state"] != "starting")
     });
@@ -216,8 +216,8 @@ fn every_listed_pane_is_whole(home: &Home, after: &str) {
     }
 }
 
-/// After a sweep, whatever is among the directories of panes belongs to a pane that is listed.
-fn nothing_is_left_of_what_is_gone(home: &Home, after: &str) {
+/// Asserts that after a sweep every pane directory belongs to a listed pane.
+fn assert_no_orphans_left(home: &Home, after: &str) {
     let collected = home.ccmux(&["gc", "--json"]).json();
     for item in collected["items"].as_array().unwrap() {
         let fine = match item["kind"].as_str().unwrap() {
@@ -233,7 +233,11 @@ fn nothing_is_left_of_what_is_gone(home: &Home, after: &str) {
         for entry in fs::read_dir(holder).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();
-            assert!(known.contains(&name), "{after}: {} is nobody's", entry.path().display());
+            assert!(
+                known.contains(&name),
+                "{after}: {} belongs to no session or pane",
+                entry.path().display()
+            );
         }
     }
 }
@@ -243,7 +247,7 @@ fn begin(home: &Arc<Home>, work: Work) -> JoinHandle<Finished> {
     thread::spawn(move || home.ccmux(work.words()).run())
 }
 
-/// Leads the daemon to a point and kills it there.
+/// Kills the daemon at a point.
 fn kill_at(home: &Arc<Home>, hooks: &Hooks, work: Work, point: &str) {
     let daemon = home.daemon();
     let seen = hooks.reached(point);
@@ -253,24 +257,26 @@ fn kill_at(home: &Arc<Home>, hooks: &Hooks, work: Work, point: &str) {
     process::kill_and_wait(&daemon, DEADLINE);
     hooks.release(point);
     let code = asking.join().unwrap().status.code();
-    // Only what may be asked again is finished by the next daemon.
+    // Only idempotent operations are finished by the next daemon.
     let expected = if work == Work::Purge { 0 } else { 6 };
-    // After its answer what was purged is deleted, and so is what a sweep before this one found.
+    // After its response, purged directories are deleted, and so are those that an earlier sweep
+    // found.
     assert!(code == Some(expected) || work == Work::Empty, "{work:?} at {point}: {code:?}");
 }
 
-/// Kills the daemon some time after it was given work.
+/// Kills the daemon some time after the request.
 fn kill_during(home: &Arc<Home>, work: Work, after: Duration) {
     let daemon = home.daemon();
     let asking = begin(home, work);
     thread::park_timeout(after);
     process::kill_and_wait(&daemon, DEADLINE);
-    // Whatever it says: it may have been done before, and purging goes on with the next daemon.
+    // Any result is fine: it may have been done before, and a purge is continued by the next
+    // daemon.
     asking.join().unwrap();
 }
 
 #[test]
-fn heavy_directories_survive_a_daemon_that_is_killed_at_any_moment() {
+fn heavy_directories_survive_daemon_kills_at_any_point() {
     let mut home = Home::new(CCMUX);
     let hooks = home.hooks();
     put(&home.state_root().join("config/ccmux.toml"), "[cleanup]\norphan_age = \"0s\"\n");
@@ -304,11 +310,11 @@ fn heavy_directories_survive_a_daemon_that_is_killed_at_any_moment() {
         };
         let began = Instant::now();
         home.ccmux(&["daemon", "start"]).ok();
-        every_listed_pane_is_whole(&home, &after);
+        assert_listed_panes_are_complete(&home, &after);
         slowest = slowest.max(began.elapsed());
-        survivors.iter().for_each(|survivor| survivor.is_untouched(&home, &after));
-        nothing_is_left_of_what_is_gone(&home, &after);
-        survivors.iter().for_each(|survivor| survivor.is_untouched(&home, &after));
+        survivors.iter().for_each(|survivor| survivor.assert_untouched(&home, &after));
+        assert_no_orphans_left(&home, &after);
+        survivors.iter().for_each(|survivor| survivor.assert_untouched(&home, &after));
     }
 
     let kills = interruptions();

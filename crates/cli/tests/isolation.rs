@@ -1,5 +1,5 @@
-//! What keeps panes apart (R1–R10, B2, B4, B11), with the real binary and real processes; agents
-//! are played by scripts here. The real ones are in `claude.rs` and `agents.rs`.
+//! Isolation of panes (R1–R10, B2, B4, B11), with the real binary and real processes; scripts play
+//! the agents. Tests with real agents are in `claude.rs` and `agents.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use testkit::{DEADLINE, Home, Pane, process, put, tree, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Puts a script of this name on the `PATH` of everything that `home` starts.
+/// Puts a script of this name into the `PATH` of everything that `home` starts.
 fn script(home: &mut Home, name: &str, text: &str) -> PathBuf {
     let bin = home.dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -44,14 +44,17 @@ fn dir_of(shown: &Value) -> PathBuf {
 }
 
 fn environment(pane: &Pane) -> BTreeMap<String, String> {
-    process::environment(pane.head.pid)
+    let mut environment = process::environment(pane.head.pid);
+    // A shell adds it when it executes its last command, perhaps after it was read here.
+    environment.remove("PWD");
+    environment
 }
 
-/// A claude that says how it was called and stays.
+/// A claude that prints its arguments and keeps running.
 const STAYS: &str = r#"echo "called: $*"; exec sleep 1000"#;
 
 #[test]
-fn every_way_to_start_a_pane_gives_the_same_environment() {
+fn pane_environment_is_the_same_for_every_way_to_start() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     configure(&home, "restore_on_start = true\n");
@@ -64,7 +67,7 @@ fn every_way_to_start_a_pane_gives_the_same_environment() {
     let plain = new(&["-n", "plain", "--", "claude"]);
     let named = new(&["-n", "named", "--agent", "claude"]);
     let joined = new(&["-n", "joined", "--session", "team", "--", "claude"]);
-    // From inside a claude, in tmux, in another pane with a home of its own.
+    // From inside a claude, in tmux, and in another pane with its own home.
     let outer = new(&["-n", "outer", "--isolation", "home", "--", "sleep", "1000"]);
     let mut inner = home.ccmux(&["new", "-d", "--json", "-n", "inner", "--", "claude"]);
     for (name, value) in environment(&outer) {
@@ -95,7 +98,7 @@ fn every_way_to_start_a_pane_gives_the_same_environment() {
     let second = environment(&restored);
     reboot(&home);
     home.start_daemon();
-    wait_until("the panes are started again", DEADLINE, || {
+    wait_until("the panes are restored", DEADLINE, || {
         let shown = home.ccmux(&["show", "named", "--json"]).json();
         shown["pane"]["state"] == "running"
     });
@@ -111,10 +114,10 @@ fn every_way_to_start_a_pane_gives_the_same_environment() {
     assert!(!all[0].contains_key("CLAUDECODE") && !all[0].contains_key("TMUX"), "{:?}", all[0]);
 }
 
-/// The environment with what names the pane itself replaced.
+/// Replaces values that identify the pane.
 fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, String> {
     let session = env["CCMUX_SESSION_ID"].clone();
-    // Each pane has ports of its own.
+    // Each pane has its own ports.
     let replaced = |(name, value): (String, String)| match name.as_str() {
         "PORT" | "CCMUX_PORT_BASE" => (name, "PORT".to_owned()),
         _ => (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")),
@@ -122,7 +125,7 @@ fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, S
     env.into_iter().map(replaced).collect()
 }
 
-/// Kills everything at once, and makes the records those of another boot.
+/// Kills all processes and changes the boot id in the records.
 fn reboot(home: &Home) {
     home.kill_everything();
     for record in find(&home.state_root().join("sessions"), "keeper.json") {
@@ -131,7 +134,7 @@ fn reboot(home: &Home) {
         for process in ["keeper", "child"] {
             envelope["record"][process]["boot"] = "another".into();
         }
-        // As it is written: compact, in the order of the fields.
+        // In the format of the record: compact, fields in order.
         let keeper: protocol::pane::KeeperRecord =
             serde_json::from_value(envelope["record"].take()).unwrap();
         let inner = serde_json::to_string(&keeper).unwrap();
@@ -145,7 +148,7 @@ fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_fresh_directory_has_what_the_user_shares_and_the_users_own_is_never_written() {
+fn fresh_config_directory_has_shared_files_and_user_files_stay_unchanged() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", "echo {} > $CLAUDE_CONFIG_DIR/new.json; exec sleep 1000");
     let user = user(&home);
@@ -182,7 +185,7 @@ fn a_fresh_directory_has_what_the_user_shares_and_the_users_own_is_never_written
     assert!(fs::read_to_string(codex.join("config.toml")).unwrap().contains("model = \"o3\""));
     home.ccmux(&["close", "dev"]).ok();
     let after = [".claude", ".codex", ".gemini"].map(|dir| tree(&user.join(dir)));
-    assert_eq!(before, after, "the user's own files");
+    assert_eq!(before, after, "the user's files have changed");
     assert_eq!(fs::read_to_string(user.join(".claude.json")).unwrap(), state);
     for (path, entry) in tree(home.state_root()) {
         let secret = matches!(&entry, testkit::tree::Entry::File(_, _, text) if text == b"secret");
@@ -191,7 +194,7 @@ fn a_fresh_directory_has_what_the_user_shares_and_the_users_own_is_never_written
 }
 
 #[test]
-fn what_is_shared_is_the_users_choice() {
+fn shared_files_are_configurable() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     configure(&home, "[claude.isolation]\nshare = [\"CLAUDE.md\"]\n");
@@ -210,7 +213,7 @@ fn what_is_shared_is_the_users_choice() {
 }
 
 #[test]
-fn a_home_of_its_own_has_the_listed_links_and_works_with_a_login_shell() {
+fn isolated_home_has_listed_links_and_works_with_login_shell() {
     let home = Home::new(CCMUX);
     let user = user(&home);
     put(&user.join(".profile"), "export FROM_PROFILE=yes\n");
@@ -226,30 +229,30 @@ fn a_home_of_its_own_has_the_listed_links_and_works_with_a_login_shell() {
     let own = PathBuf::from(shown["pane"]["isolation"]["home"].as_str().unwrap());
     let env = environment(&pane(&shown));
     assert_eq!(env["HOME"], own.to_str().unwrap());
-    assert_eq!(env.get("XDG_CONFIG_HOME"), None, "it would lead out of the home");
+    assert_eq!(env.get("XDG_CONFIG_HOME"), None, "the variable leads out of the home");
     assert_eq!(fs::read_link(own.join(".gitconfig")).unwrap(), user.join(".gitconfig"));
     assert!(!own.join(".secret").exists());
     home.ccmux(&["close", "dev"]).ok();
-    assert!(user.join(".gitconfig").exists(), "only the link went");
+    assert!(user.join(".gitconfig").exists(), "only the link is removed");
     assert!(!own.exists());
 }
 
 #[test]
-fn without_isolation_everything_is_as_the_user_has_it() {
+fn pane_without_isolation_has_user_environment() {
     let home = Home::new(CCMUX);
     let new = ["new", "-d", "--json", "-n", "dev", "--isolation", "none", "--", "sleep", "1000"];
 
     let shown = home.ccmux(&new).env("CLAUDE_CONFIG_DIR", "/my/claude").json();
 
     let env = environment(&pane(&shown));
-    assert_eq!(env["CLAUDE_CONFIG_DIR"], "/my/claude", "the user's own");
+    assert_eq!(env["CLAUDE_CONFIG_DIR"], "/my/claude", "the user's value");
     assert_eq!(env.get("CODEX_HOME"), None);
     assert_eq!(shown["pane"]["config_dir"], Value::Null);
     assert_eq!(env["HOME"], user(&home).to_str().unwrap());
 }
 
 #[test]
-fn a_pane_overrides_its_session_and_a_session_the_configuration() {
+fn isolation_option_of_pane_overrides_session_and_configuration() {
     let home = Home::new(CCMUX);
     configure(&home, "[claude.isolation]\nmethod = \"none\"\n");
     let method = |args: &[&str]| {
@@ -260,12 +263,12 @@ fn a_pane_overrides_its_session_and_a_session_the_configuration() {
 
     assert_eq!(method(&[]), "none");
     assert_eq!(method(&["--session", "team", "--isolation", "home"]), "home");
-    assert_eq!(method(&["--session", "team"]), "home", "as the session was made");
+    assert_eq!(method(&["--session", "team"]), "home", "as in the session");
     assert_eq!(method(&["--session", "team", "--isolation", "config_dir"]), "config_dir");
 }
 
 #[test]
-fn a_broken_configuration_starts_nothing_and_breaks_nothing() {
+fn invalid_configuration_starts_no_pane_and_keeps_running_ones() {
     let home = Home::new(CCMUX);
     home.start_pane("dev", &["sleep", "1000"]);
     configure(&home, "[claude.isolation]\nmetod = \"home\"\n");
@@ -278,7 +281,27 @@ fn a_broken_configuration_starts_nothing_and_breaks_nothing() {
 }
 
 #[test]
-fn an_agent_of_the_users_own_is_isolated_begun_and_resumed_as_he_says() {
+fn agent_name_is_a_command_that_starts_it() {
+    let mut home = Home::new(CCMUX);
+    for name in ["parrot", "codex"] {
+        script(&mut home, name, &format!("echo \"{name}: $*\"; exec sleep 1000"));
+    }
+    configure(&home, "[agents.bird]\ncommand = [\"parrot\", \"-v\"]\n");
+
+    let built_in = home.ccmux(&["codex", "--", "--model", "x"]).ok();
+    let defined = home.ccmux(&["--json", "bird", "hello"]).json();
+    let unknown = home.ccmux(&["birt"]).fails_with(2);
+
+    assert!(built_in.starts_with("started codex"), "{built_in}");
+    assert_eq!(defined["pane"]["agent"], "bird");
+    home.ccmux(&["wait", "codex", "--for", "text=codex: --model x", "--timeout", "20"]).ok();
+    let pane = defined["pane"]["id"].as_str().unwrap();
+    home.ccmux(&["wait", pane, "--for", "text=parrot: -v hello", "--timeout", "20"]).ok();
+    assert!(unknown.contains("unrecognized subcommand 'birt'"), "{unknown}");
+}
+
+#[test]
+fn user_defined_agent_is_isolated_started_and_resumed() {
     let mut home = Home::new(CCMUX);
     script(
         &mut home,
@@ -330,7 +353,7 @@ echo "called: $* secret=$PARROT_TOKEN"; echo hi > "$PARROT_HOME/talks/$2.txt"; e
 }
 
 #[test]
-fn a_restored_pane_is_started_with_exactly_what_it_was_started_with() {
+fn restored_pane_has_same_environment_and_command() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     let project = home.dir().join("project");
@@ -374,14 +397,14 @@ fn a_restored_pane_is_started_with_exactly_what_it_was_started_with() {
     let settings = again.dir.join("claude-settings.json");
     let settings = settings.to_str().unwrap();
     let expected = ["claude", "--settings", settings, "--resume", &id, "--model", "opus"];
-    assert_eq!(command, expected, "no prompt is said twice");
+    assert_eq!(command, expected, "the prompt is not repeated");
     assert_eq!(shown["pane"]["conversation"], id.as_str());
     let said = home.ccmux(&["restore", "dev"]).fails_with(4);
     assert!(said.contains("is running"), "{said}");
 }
 
 #[test]
-fn a_conversation_is_never_open_in_two_panes() {
+fn conversation_is_never_open_in_two_panes() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev1", "--", "claude"]).json();
@@ -399,13 +422,13 @@ fn a_conversation_is_never_open_in_two_panes() {
     assert!(held.contains("dev2"), "{held}");
     let brought = Path::new(moved["pane"]["config_dir"].as_str().unwrap());
     let brought = fs::read_to_string(brought.join(format!("projects/x/{id}.jsonl"))).unwrap();
-    assert_eq!(brought, "said\n", "the conversation came along");
+    assert_eq!(brought, "said\n", "the conversation was moved");
     let kept = home.ccmux(&["show", "dev1", "--json"]).json();
-    assert_eq!(kept["pane"]["conversation"], id.as_str(), "and the first pane keeps its id");
+    assert_eq!(kept["pane"]["conversation"], id.as_str(), "the first pane keeps its id");
 }
 
 #[test]
-fn a_resume_that_fails_keeps_the_id_and_does_what_the_user_wants() {
+fn failed_resume_keeps_id_and_follows_configuration() {
     let refuses = r#"case "$*" in *--resume*) echo "No conversation found"; exit 1;; esac
 echo "called: $*"; exec sleep 1000"#;
     for (fallback, then) in [("error", "exited"), ("fresh", "running"), ("shell", "running")] {
@@ -420,7 +443,7 @@ echo "called: $*"; exec sleep 1000"#;
 
         home.ccmux(&["restore", "dev"]).ok();
         let failed = wait_failed(&home, &id);
-        wait_until("the pane is as wanted", DEADLINE, || {
+        wait_until("the pane is in the configured state", DEADLINE, || {
             let shown = home.ccmux(&["show", "dev", "--json"]).json();
             let problem = shown["pane"]["problem"].as_str().unwrap_or_default();
             shown["pane"]["state"] == then && problem.contains("No conversation found")
@@ -439,12 +462,14 @@ echo "called: $*"; exec sleep 1000"#;
     }
 }
 
-/// The event that says that this conversation could not be resumed.
+/// Waits for the event that this conversation could not be resumed, and returns it.
 fn wait_failed(home: &Home, id: &str) -> String {
     let mut line = String::new();
-    wait_until("it is told that the resume failed", DEADLINE, || {
+    wait_until("the failed resume is an event", DEADLINE, || {
         let events = home.ccmux(&["events"]).ok();
-        let found = events.lines().find(|line| line.contains(&format!("could not resume {id}")));
+        let found = events
+            .lines()
+            .find(|line| line.contains(&format!("could not resume conversation {id}")));
         line = found.unwrap_or_default().to_owned();
         !line.is_empty()
     });
@@ -452,7 +477,7 @@ fn wait_failed(home: &Home, id: &str) -> String {
 }
 
 #[test]
-fn a_transcript_that_is_gone_is_no_reason_to_begin_anew_in_silence() {
+fn missing_transcript_is_reported_before_starting_anew() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev", "--", "claude"]).json();
@@ -471,7 +496,7 @@ fn a_transcript_that_is_gone_is_no_reason_to_begin_anew_in_silence() {
 }
 
 #[test]
-fn a_link_or_an_open_directory_in_place_of_a_panes_own_is_refused() {
+fn symlinked_or_open_pane_directory_is_refused() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     let shown = home.ccmux(&["new", "-d", "--json", "-n", "dev", "--", "claude"]).json();
@@ -489,11 +514,11 @@ fn a_link_or_an_open_directory_in_place_of_a_panes_own_is_refused() {
     assert!(open.contains("0755"), "{open}");
     assert!(link.contains("symbolic link"), "{link}");
     home.ccmux(&["close", "dev"]).ok();
-    assert!(aside.join(".claude.json").exists(), "what the link leads to is untouched");
+    assert!(aside.join(".claude.json").exists(), "the link's target is unchanged");
 }
 
 #[test]
-fn a_holder_that_is_a_link_is_refused_before_anything_is_made() {
+fn symlinked_parent_directory_is_refused_before_creation() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
     home.start_daemon();

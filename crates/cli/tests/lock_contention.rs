@@ -1,8 +1,8 @@
-//! R20 under load: fifty owners fight for a few files while owners are killed, leases run out and
-//! the daemon dies. What they saw is then compared with what was promised.
+//! R20 under load: fifty owners contend for a few files while owners are killed, leases expire and
+//! the daemon dies. Their observations are then compared with the guarantees.
 //!
-//! `CCMUX_SOAK_LOCKS` says how many locks are taken; `make soak` says a hundred thousand, and that
-//! every owner is a pane.
+//! `CCMUX_SOAK_LOCKS` sets the number of locks; `make soak` takes a hundred thousand, and every
+//! owner is a pane.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,40 +13,41 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use client::{Connection, ConnectionError};
 use model::LockId;
 use model::lock::{LockMode, LockScope, Token};
-use protocol::client::{CONTROL_SOCKET, ClientError, Connection};
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::control::{Request, Response};
 use protocol::locks::{Acquire, LockRequest, LockView};
 use protocol::{ErrorBody, ErrorCode};
 use rustix::process::Signal;
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::{Dice, Home, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How long anything may take on a busy machine.
+/// Deadline on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who fights.
+/// Number of owners.
 const OWNERS: usize = 50;
 
-/// So many of them are panes, unless `CCMUX_SOAK_LOCK_PANES` says otherwise.
+/// Number of owners that are panes (default; see `CCMUX_SOAK_LOCK_PANES`).
 const PANES: usize = 10;
 
-/// What is fought for.
+/// Number of files to contend for.
 const FILES: usize = 8;
 
-/// How often the daemon is killed.
+/// Number of times the daemon is killed.
 const DEATHS: usize = 3;
 
-/// How long anybody waits before that is a failure: longer than the whole run may take.
+/// Wait timeout in milliseconds: longer than the whole run.
 const FOR_EVER: u64 = 500_000;
 
-/// A lease that runs out while its owner is stopped.
+/// A lease, in milliseconds, that expires while its owner is stopped.
 const SHORT_LEASE: u64 = 30;
 
-/// One lock as its owner saw it.
+/// One lock as observed by its owner.
 #[derive(Clone, Copy)]
 struct Grant {
     daemon: u32,
@@ -55,37 +56,37 @@ struct Grant {
     mode: LockMode,
 }
 
-/// What all of them know together.
+/// State shared by all owners.
 struct Arena<'a> {
     home: &'a Home,
     done: AtomicUsize,
     wanted: usize,
     panes: usize,
-    /// Held for as long as one starts a daemon.
+    /// Held while a daemon is started.
     starting: Mutex<()>,
-    /// Who is sure to have which file now.
+    /// The current holders of each file, as far as they know.
     holding: Mutex<HashMap<String, Vec<(usize, LockMode)>>>,
-    /// Every lock by its file.
+    /// Every lock by file.
     grants: Mutex<BTreeMap<String, Vec<Grant>>>,
 }
 
-/// Whose locks they are.
+/// The owner of locks.
 enum Owner {
     Pane(String),
     Process(Child),
 }
 
-struct Fighter<'a> {
+struct Contender<'a> {
     arena: &'a Arena<'a>,
     number: usize,
     owner: Owner,
-    /// Another one, to take over what the first one lost.
+    /// A second owner, to take over the locks that the first one loses.
     second: Owner,
     dice: Dice,
     daemon: Option<Connection>,
 }
 
-impl<'a> Fighter<'a> {
+impl<'a> Contender<'a> {
     fn new(arena: &'a Arena<'a>, number: usize) -> Self {
         let owner = if number < arena.panes {
             Owner::Pane(arena.home.start_pane(&format!("p{number}"), &["sleep", "100000"]).id)
@@ -100,7 +101,7 @@ impl<'a> Fighter<'a> {
         Self { arena, number, owner, second, dice, daemon: None }
     }
 
-    fn fight(mut self) {
+    fn run(mut self) {
         while self.arena.done.fetch_add(1, Ordering::Relaxed) < self.arena.wanted {
             match self.dice.roll(20) {
                 0 => self.die_with_a_lock(),
@@ -127,7 +128,7 @@ impl<'a> Fighter<'a> {
         }
     }
 
-    /// Nobody gives these locks back but the death of their owner.
+    /// Takes locks that are released only by the death of their owner.
     fn die_with_a_lock(&mut self) {
         let (paths, mode) = (self.some_paths(), self.some_mode());
         let locks = self.acquire(&paths, mode, None, &self.second.name());
@@ -137,7 +138,8 @@ impl<'a> Fighter<'a> {
         std::mem::replace(&mut self.second, fresh).kill();
     }
 
-    /// The lease runs out, somebody else gets the file, and the first one comes back.
+    /// Lets the lease expire while the owner is stopped, takes the file for the second owner, and
+    /// continues the first.
     fn be_stopped_past_the_lease(&mut self) {
         let paths = self.some_paths();
         let first = Owner::sleeper(self.arena.home);
@@ -163,7 +165,7 @@ impl<'a> Fighter<'a> {
         first.kill();
     }
 
-    /// From now on nobody else may have these, as far as we can know.
+    /// Records the locks as held.
     fn enter(&self, locks: &[LockView], mode: LockMode) {
         let mut holding = self.arena.holding.lock().unwrap_or_else(PoisonError::into_inner);
         for lock in locks {
@@ -174,7 +176,7 @@ impl<'a> Fighter<'a> {
         }
     }
 
-    /// Before it is given back.
+    /// Records the locks as free, before they are released.
     fn leave(&self, locks: &[LockView]) {
         let mut holding = self.arena.holding.lock().unwrap_or_else(PoisonError::into_inner);
         for lock in locks {
@@ -200,10 +202,10 @@ impl<'a> Fighter<'a> {
             wait_ms: FOR_EVER,
             tag: None,
         });
-        let (locks, daemon, again) = self.ask_whoever_lives(&request);
+        let (locks, daemon, again) = self.ask_any_daemon(&request);
         let locks = locks.unwrap_or_else(|error| panic!("{}: {error:?}", self.number));
-        assert_eq!(locks.len(), paths.len(), "all or nothing");
-        // After the death of a daemon it may be a lock that the last one granted.
+        assert_eq!(locks.len(), paths.len(), "locks are granted all or nothing");
+        // After the death of a daemon it may be a lock that the previous one granted.
         if !again {
             let mut grants = self.arena.grants.lock().unwrap_or_else(PoisonError::into_inner);
             for lock in &locks {
@@ -216,21 +218,21 @@ impl<'a> Fighter<'a> {
 
     fn release(&mut self, id: LockId, token: Token) {
         let release = LockRequest::Release { id, token: Some(token) };
-        let (released, _, again) = self.ask_whoever_lives(&release);
+        let (released, _, again) = self.ask_any_daemon(&release);
         match released {
             Ok(_) => {}
-            // The daemon died after it was given back and before it said so.
+            // The daemon died between the release and its response.
             Err(error) if again && error.code == ErrorCode::NotFound => {}
             Err(error) => panic!("{}: {error:?}", self.number),
         }
     }
 
     fn ask(&mut self, request: &LockRequest) -> Result<Vec<LockView>, ErrorBody> {
-        self.ask_whoever_lives(request).0
+        self.ask_any_daemon(request).0
     }
 
-    /// The answer, the daemon that gave it, and whether one died before.
-    fn ask_whoever_lives(
+    /// Returns the response, the daemon that sent it, and whether a daemon died before.
+    fn ask_any_daemon(
         &mut self,
         request: &LockRequest,
     ) -> (Result<Vec<LockView>, ErrorBody>, u32, bool) {
@@ -245,7 +247,7 @@ impl<'a> Fighter<'a> {
             match connection.ask(&Request::Lock(request.clone())) {
                 Ok(Response::Locks(locks)) => return (Ok(locks.locks), daemon, again),
                 Ok(other) => panic!("{other:?}"),
-                Err(ClientError::Answer(error)) => return (Err(error), daemon, again),
+                Err(ConnectionError::Remote(error)) => return (Err(error), daemon, again),
                 Err(_) => {
                     self.daemon = None;
                     again = true;
@@ -261,12 +263,12 @@ impl<'a> Fighter<'a> {
                 return connection;
             }
             let _alone = self.arena.starting.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may have been started while we waited for our turn, and killed again since.
-            let _running = self.arena.home.ccmux(&["daemon", "start"]).patience(PATIENCE).run();
+            // It may have been started while this one waited, and killed again since.
+            let _running = self.arena.home.ccmux(&["daemon", "start"]).timeout(PATIENCE).run();
         }
     }
 
-    /// One or two files.
+    /// Returns one or two files.
     fn some_paths(&mut self) -> Vec<String> {
         let first = self.dice.roll(FILES as u64);
         let count = 1 + self.dice.roll(2);
@@ -308,7 +310,7 @@ impl Owner {
 
     fn end(&mut self) {
         if let Self::Process(child) = self {
-            // Killed twice is as dead.
+            // A second kill has no effect.
             let _dead = child.kill();
             let _reaped = child.wait();
         }
@@ -321,8 +323,8 @@ impl Drop for Owner {
     }
 }
 
-/// Of two that excluded each other and asked the same daemon, the earlier asker was served first.
-fn served_in_order(grants: &BTreeMap<String, Vec<Grant>>) {
+/// Asserts that of two conflicting owners that asked the same daemon, the first was served first.
+fn assert_served_in_order(grants: &BTreeMap<String, Vec<Grant>>) {
     for (path, grants) in grants {
         let mut by_turn = grants.clone();
         by_turn.sort_by_key(|grant| (grant.daemon, grant.turn));
@@ -341,8 +343,8 @@ fn served_in_order(grants: &BTreeMap<String, Vec<Grant>>) {
     }
 }
 
-/// No token was given twice.
-fn tokens_are_unique(grants: &BTreeMap<String, Vec<Grant>>) {
+/// Asserts that no token was granted twice.
+fn assert_tokens_are_unique(grants: &BTreeMap<String, Vec<Grant>>) {
     let mut tokens: Vec<Token> = grants.values().flatten().map(|grant| grant.token).collect();
     let count = tokens.len();
     tokens.sort_unstable();
@@ -350,30 +352,30 @@ fn tokens_are_unique(grants: &BTreeMap<String, Vec<Grant>>) {
     assert_eq!(tokens.len(), count);
 }
 
-/// R20: no two conflicting holders, no stale token, waiters in order, nothing left.
+/// R20: no two conflicting holders, no stale token accepted, waiters in order, nothing left.
 #[test]
-fn heavy_contended_locks_keep_every_promise() {
+fn heavy_contended_locks_keep_all_guarantees() {
     let home = Home::new(CCMUX);
     home.start_daemon();
     let arena = Arena {
         home: &home,
         done: AtomicUsize::new(0),
-        wanted: how_often("CCMUX_SOAK_LOCKS", 5_000),
-        panes: how_often("CCMUX_SOAK_LOCK_PANES", PANES),
+        wanted: repetitions("CCMUX_SOAK_LOCKS", 5_000),
+        panes: repetitions("CCMUX_SOAK_LOCK_PANES", PANES),
         starting: Mutex::default(),
         holding: Mutex::default(),
         grants: Mutex::default(),
     };
-    let fighters: Vec<Fighter<'_>> =
-        (0..OWNERS).map(|number| Fighter::new(&arena, number)).collect();
+    let fighters: Vec<Contender<'_>> =
+        (0..OWNERS).map(|number| Contender::new(&arena, number)).collect();
 
     thread::scope(|scope| {
         for fighter in fighters {
-            scope.spawn(|| fighter.fight());
+            scope.spawn(|| fighter.run());
         }
         for death in 1..=DEATHS {
             let enough = arena.wanted * death / (DEATHS + 1);
-            wait_until("there was enough fighting", Duration::from_secs(3600), || {
+            wait_until("enough locks were granted", Duration::from_secs(3600), || {
                 arena.done.load(Ordering::Relaxed) >= enough
             });
             let _alone = arena.starting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -387,10 +389,10 @@ fn heavy_contended_locks_keep_every_promise() {
     };
     wait_until("nothing is locked", PATIENCE, nothing_left);
     home.kill_daemon();
-    assert!(nothing_left(), "the next daemon found something");
+    assert!(nothing_left(), "the next daemon has locks");
     let grants = arena.grants.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tokens_are_unique(&grants);
-    served_in_order(&grants);
+    assert_tokens_are_unique(&grants);
+    assert_served_in_order(&grants);
     let count: usize = grants.values().map(Vec::len).sum();
     assert!(count >= arena.wanted / 2, "{count} grants were seen");
 }

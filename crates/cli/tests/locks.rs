@@ -1,4 +1,4 @@
-//! R20: locks on files, through the command line: who gets what, who waits, and when it ends.
+//! R20: file locks through the command line: granting, waiting and releasing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,10 +10,11 @@ use std::os::unix::fs::symlink;
 use std::process::Child;
 use std::time::Duration;
 
+use client::{Connection, ConnectionError};
 use model::ProcessIdentity;
-use protocol::client::{CONTROL_SOCKET, ClientError, Connection};
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::control::{Request, Response};
-use protocol::locks::{LockRequest, Refusal};
+use protocol::locks::{LockRefusal, LockRequest};
 use protocol::{ErrorBody, ErrorCode};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -21,10 +22,10 @@ use testkit::{Home, Invocation, process, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How long anything may take on a busy machine.
+/// Deadline on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A process that holds locks and does nothing else.
+/// A process that holds locks.
 struct Owner(Child);
 
 impl Owner {
@@ -41,10 +42,10 @@ impl Owner {
         self.0.wait().unwrap();
     }
 
-    /// `lock acquire` for this process.
+    /// Returns `lock acquire` on behalf of this process.
     fn acquire<A: AsRef<OsStr>>(&self, home: &Home, args: &[A]) -> Invocation {
         let acquire = home.ccmux(&["lock", "acquire", "--json", "--process"]);
-        let acquire = acquire.arg(self.0.id().to_string()).patience(PATIENCE);
+        let acquire = acquire.arg(self.0.id().to_string()).timeout(PATIENCE);
         args.iter().fold(acquire, |acquire, arg| acquire.arg(arg.as_ref()))
     }
 }
@@ -65,14 +66,14 @@ fn locks(home: &Home) -> Vec<Value> {
     home.ccmux(&["lock", "ls", "--json"]).json()["locks"].as_array().unwrap().clone()
 }
 
-/// Waits until this many wait for the only lock there is.
+/// Waits until this many wait for the only lock.
 fn wait_for_waiters(home: &Home, count: u64) {
-    wait_until("the waiters wait", PATIENCE, || {
+    wait_until("the waiters are queued", PATIENCE, || {
         locks(home).first().is_some_and(|lock| lock["waiting"] == count)
     });
 }
 
-/// The lock that a waiting `lock acquire` got in the end.
+/// Waits for a waiting `lock acquire` and returns its lock.
 fn granted(mut waiter: Child) -> Value {
     let mut printed = String::new();
     waiter.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
@@ -80,16 +81,16 @@ fn granted(mut waiter: Child) -> Value {
     serde_json::from_str::<Value>(&printed).unwrap()["lock"].clone()
 }
 
-fn refusal(stderr: &str) -> (ErrorBody, Refusal) {
+fn refusal(stderr: &str) -> (ErrorBody, LockRefusal) {
     let error = serde_json::from_str::<Value>(stderr).unwrap()["error"].clone();
     let body: ErrorBody = serde_json::from_value(error).unwrap();
-    let refusal = Refusal::of(&body).unwrap();
+    let refusal = LockRefusal::of(&body).unwrap();
     (body, refusal)
 }
 
-/// R20: the verbs, and the shapes that scripts read.
+/// R20: the commands and their JSON.
 #[test]
-fn a_lock_is_taken_seen_renewed_checked_and_given_back() {
+fn lock_is_acquired_listed_renewed_checked_and_released() {
     let home = Home::new(CCMUX);
     let pane = home.start_pane("dev1", &["sleep", "1000"]);
     let file = home.dir().join("a.rs");
@@ -126,9 +127,9 @@ fn a_lock_is_taken_seen_renewed_checked_and_given_back() {
     assert_eq!(locks(&home), Vec::<Value>::new());
 }
 
-/// R20: conflict(who), timeout; readers share.
+/// R20: conflict with the holder, timeout; readers share.
 #[test]
-fn a_conflict_names_who_has_it_since_when() {
+fn lock_conflict_names_holder_and_time() {
     let home = Home::new(CCMUX);
     home.start_pane("dev1", &["sleep", "1000"]);
     let other = Owner::new(&home);
@@ -143,15 +144,15 @@ fn a_conflict_names_who_has_it_since_when() {
     assert!(error.message.contains("pane dev1 has `"), "{error}");
     assert!(error.message.contains("(read) since 20"), "{error}");
     assert!(error.hint.unwrap().contains("--wait"));
-    let Refusal::Conflict { holders } = conflict else { panic!("{conflict:?}") };
+    let LockRefusal::Conflict { holders } = conflict else { panic!("{conflict:?}") };
     assert_eq!(holders[0].name.as_ref().unwrap().as_str(), "dev1");
     assert_eq!(late.code, ErrorCode::TimedOut);
-    assert!(matches!(timeout, Refusal::Timeout { .. }));
+    assert!(matches!(timeout, LockRefusal::Timeout { .. }));
 }
 
-/// R20: real waiting, in order; and who no longer waits does not get it.
+/// R20: waiters are served in order; a waiter that gave up gets nothing.
 #[test]
-fn those_who_wait_are_served_in_the_order_of_asking() {
+fn lock_waiters_are_served_in_order() {
     let home = Home::new(CCMUX);
     let mut first = Owner::new(&home);
     first.acquire(&home, &["a.rs"]).ok();
@@ -181,9 +182,9 @@ fn those_who_wait_are_served_in_the_order_of_asking() {
     wait_until("nothing is locked", PATIENCE, || locks(&home).is_empty());
 }
 
-/// R20: a lease that nobody renews ends, and the fencing token tells.
+/// R20: a lease that is not renewed expires, and the fencing token is rejected.
 #[test]
-fn the_token_of_an_owner_that_was_stopped_past_its_lease_is_refused() {
+fn token_of_expired_lease_is_rejected() {
     let home = Home::new(CCMUX);
     let (stopped, next) = (Owner::new(&home), Owner::new(&home));
     let file = home.dir().join("a.rs");
@@ -196,20 +197,20 @@ fn the_token_of_an_owner_that_was_stopped_past_its_lease_is_refused() {
 
     assert!(new["token"].as_u64() > old["token"].as_u64());
     let stale = home.ccmux(&["lock", "check", file, "--token", &old["token"].to_string()]);
-    assert!(stale.fails_with(4).contains("lock it again"));
+    assert!(stale.fails_with(4).contains("acquire it again"));
     home.ccmux(&["lock", "renew", &text(&old["id"])]).fails_with(3);
     home.ccmux(&["lock", "release", &text(&old["id"])]).fails_with(3);
     home.ccmux(&["lock", "check", file, "--token", &new["token"].to_string()]).ok();
 }
 
-/// R20: release on the death of a pane, and of a process outside of panes.
+/// R20: locks are released when their pane, or process outside of panes, dies.
 #[test]
-fn what_an_owner_held_is_free_when_it_is_killed() {
+fn locks_are_released_when_owner_is_killed() {
     let home = Home::new(CCMUX);
     let panes = ["dev1", "dev2"].map(|name| home.start_pane(name, &["sleep", "1000"]));
     let (mut outside, next) = (Owner::new(&home), Owner::new(&home));
     for (pane, file) in panes.iter().zip(["a", "b"]) {
-        // As from within the pane.
+        // As from inside the pane.
         let acquire = home.ccmux(&["lock", "acquire", file]);
         acquire.env("CCMUX_PANE_ID", &pane.id).ok();
     }
@@ -225,21 +226,23 @@ fn what_an_owner_held_is_free_when_it_is_killed() {
     home.ccmux(&["lock", "acquire", "d", "--pane", "dev1"]).fails_with(4);
 }
 
-/// R20: nothing of it depends on the daemon's life.
+/// R20: locks and waiters do not depend on the daemon process.
 #[test]
-fn locks_and_those_who_wait_survive_the_death_of_the_daemon() {
+fn locks_and_waiters_survive_daemon_kill() {
     let home = Home::new(CCMUX);
     let (mut holder, mut short, waiter) = (Owner::new(&home), Owner::new(&home), Owner::new(&home));
     let held = holder.acquire(&home, &["a"]).json()["lock"].clone();
     short.acquire(&home, &["b"]).ok();
     let waiting = waiter.acquire(&home, &["a", "--wait", "600"]).spawn();
-    wait_until("it waits", PATIENCE, || locks(&home)[0]["waiting"] == 1);
+    wait_until("the request is queued", PATIENCE, || locks(&home)[0]["waiting"] == 1);
 
     home.kill_daemon();
     short.kill();
 
-    wait_until("it waits at the next daemon", PATIENCE, || locks(&home)[0]["waiting"] == 1);
-    // The owner of the other is gone.
+    wait_until("the request is queued by the next daemon", PATIENCE, || {
+        locks(&home)[0]["waiting"] == 1
+    });
+    // The owner of the other lock is dead.
     wait_until("one lock is left", PATIENCE, || locks(&home).len() == 1);
     let left = locks(&home);
     assert_eq!((&left[0]["id"], &left[0]["token"]), (&held["id"], &held["token"]));
@@ -248,9 +251,9 @@ fn locks_and_those_who_wait_survive_the_death_of_the_daemon() {
     assert!(lock["token"].as_u64() > held["token"].as_u64());
 }
 
-/// R20: several paths at once, trees, and circles of waiting.
+/// R20: several paths at once, trees, and deadlocks.
 #[test]
-fn several_paths_are_locked_together_and_circles_are_refused() {
+fn several_paths_are_locked_atomically_and_deadlocks_are_refused() {
     let home = Home::new(CCMUX);
     let (one, two) = (Owner::new(&home), Owner::new(&home));
     one.acquire(&home, &["a/b", "--tree"]).ok();
@@ -258,35 +261,37 @@ fn several_paths_are_locked_together_and_circles_are_refused() {
 
     let together = two.acquire(&home, &["x", "a/b/deep/file", "y"]).fails_with(4);
     assert!(together.contains("and everything below"), "{together}");
-    assert_eq!(locks(&home).len(), 2, "none of the three was locked");
+    assert_eq!(locks(&home).len(), 2, "some of the three were locked");
     two.acquire(&home, &["a", "a/bc"]).ok();
     two.acquire(&home, &["a", "--tree"]).fails_with(4);
 
     let waiting = one.acquire(&home, &["c", "--wait", "600"]).spawn();
-    wait_until("it waits", PATIENCE, || locks(&home).iter().any(|lock| lock["waiting"] == 1));
+    wait_until("the request is queued", PATIENCE, || {
+        locks(&home).iter().any(|lock| lock["waiting"] == 1)
+    });
     let circle = two.acquire(&home, &["a/b/file", "--wait", "600"]).fails_with(4);
 
     let (error, refusal) = refusal(&circle);
-    let Refusal::Deadlock { cycle } = refusal else { panic!("{refusal:?}") };
+    let LockRefusal::Deadlock { cycle } = refusal else { panic!("{refusal:?}") };
     assert_eq!(cycle.len(), 2);
     assert_eq!(cycle[0].who, format!("process {}", two.0.id()));
     assert_eq!(cycle[0].held_by, format!("process {}", one.0.id()));
     assert_eq!(cycle[1].who, cycle[0].held_by);
-    assert!(error.message.contains("waiting would never end"), "{error}");
+    assert!(error.message.contains("deadlock"), "{error}");
     drop(two);
     granted(waiting);
 }
 
-/// R20: a path that cannot be is an error that says so, whichever way it comes.
+/// R20: an invalid path is an error that names it.
 #[test]
-fn paths_that_no_lock_can_stand_for_are_refused() {
+fn invalid_lock_paths_are_refused() {
     let home = Home::new(CCMUX);
     home.start_daemon();
     let (ten_kilobytes, not_text) = ("x/".repeat(5000), OsString::from_vec(b"a\xff".into()));
     let cases: [(&OsStr, &str); 3] = [
         (OsStr::new("a\nb"), "control character '\\n'"),
-        (OsStr::new(&ten_kilobytes), "takes no more than 4096"),
-        (&not_text, "not UTF-8"),
+        (OsStr::new(&ten_kilobytes), "4096"),
+        (&not_text, "not valid UTF-8"),
     ];
     for (path, why) in cases {
         let said = home.ccmux(&["lock", "acquire"]).arg(path).fails_with(2);
@@ -296,7 +301,7 @@ fn paths_that_no_lock_can_stand_for_are_refused() {
     let mut daemon = Connection::open(&home.state_root().join("run"), CONTROL_SOCKET).unwrap();
     for path in ["a/b", "../b", "/a\0b", ""] {
         let list = LockRequest::List { pane: None, path: Some(path.to_owned()) };
-        let Err(ClientError::Answer(error)) = daemon.ask(&Request::Lock(list)) else {
+        let Err(ConnectionError::Remote(error)) = daemon.ask(&Request::Lock(list)) else {
             panic!("{path:?}")
         };
         assert_eq!(error.code, ErrorCode::Usage, "{error}");
@@ -306,9 +311,9 @@ fn paths_that_no_lock_can_stand_for_are_refused() {
     assert_eq!(locks.locks, []);
 }
 
-/// R20: a path is the same lock through links, relative names and the worktrees of a repository.
+/// R20: a path is the same lock through links, relative names and worktrees of a repository.
 #[test]
-fn a_file_is_one_lock_by_whatever_name() {
+fn file_is_one_lock_under_every_name() {
     let home = Home::new(CCMUX);
     let (one, two) = (Owner::new(&home), Owner::new(&home));
     let (main, tree) = (home.dir().join("main"), home.dir().join("tree"));
@@ -329,13 +334,13 @@ fn a_file_is_one_lock_by_whatever_name() {
         here(&two, same).fails_with(4);
         here(&one, same).ok();
     }
-    // By policy, every worktree is a world of its own.
+    // By policy, every worktree is separate.
     two.acquire(&home, &[in_tree.to_str().unwrap(), "--scope", "worktree"]).fails_with(4);
     let only_here = ["--scope", "worktree", "src/b.rs"];
     one.acquire(&home, &only_here).dir(&main).ok();
     two.acquire(&home, &only_here).dir(&tree).ok();
 
-    // A lock is on the name: a directory that is renamed leaves its locks behind.
+    // A lock is on the name: a renamed directory leaves its locks behind.
     one.acquire(&home, &["src", "--tree", "--scope", "worktree"]).dir(&main).ok();
     fs::rename(main.join("src"), main.join("renamed")).unwrap();
     here(&two, "renamed/new.rs").ok();

@@ -1,4 +1,4 @@
-//! Ports of panes (B9): each pane has its own, and keeps them as long as it exists.
+//! Ports of panes (B9): each pane has its own and keeps them as long as it exists.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ fn configure(home: &Home, text: &str) {
     }
 }
 
-/// A sleeping pane of this name, to be asked for.
+/// Returns the command for a sleeping pane of this name.
 fn new(home: &Home, name: &str, options: &[&str]) -> testkit::Invocation {
     let words: Vec<&str> = ["new", "-d", "--json", "--isolation", "none", "-n", name]
         .iter()
@@ -30,8 +30,8 @@ fn new(home: &Home, name: &str, options: &[&str]) -> testkit::Invocation {
     home.ccmux(&words)
 }
 
-/// The ports that a pane's process is told of.
-fn told(pane: &Value) -> Option<(u16, u16)> {
+/// Returns the ports in the environment of a pane's process.
+fn ports_of(pane: &Value) -> Option<(u16, u16)> {
     let env = process::environment(Pane::from_json(pane).head.pid);
     let number = |name: &str| env.get(name).map(|text| text.parse::<u16>().unwrap());
     let ports = (number("CCMUX_PORT_BASE")?, number("CCMUX_PORT_COUNT")?);
@@ -40,8 +40,8 @@ fn told(pane: &Value) -> Option<(u16, u16)> {
     Some(ports)
 }
 
-/// Ports next to each other that nobody uses, and that no other test does: those are in another
-/// part of the range, or take what they are given, which lies elsewhere.
+/// Returns the first of `count` consecutive free ports that no other test uses: each test has its
+/// own part of the range.
 fn free_ports(part: u16, count: u16) -> u16 {
     let start = 30_000 + part * 1300;
     let first = start + u16::try_from(std::process::id() % 60).unwrap() * 20;
@@ -54,9 +54,10 @@ fn range(base: u16, end: u16, count: u16) -> String {
     format!("[ports]\nbase = {base}\nend = {end}\ncount = {count}\n")
 }
 
-/// B9: forty at once, then the daemon dies and the database is lost, and forty-one is another one.
+/// B9: forty panes at once; then the daemon is killed and the database deleted; the next pane gets
+/// other ports.
 #[test]
-fn heavy_panes_that_are_made_at_once_have_ports_of_their_own() {
+fn heavy_panes_created_at_once_have_distinct_ports() {
     let home = Home::new(CCMUX);
     home.start_daemon();
 
@@ -69,17 +70,17 @@ fn heavy_panes_that_are_made_at_once_have_ports_of_their_own() {
     });
     home.kill_daemon();
     for name in ["ccmux.db", "ccmux.db-wal", "ccmux.db-shm"] {
-        // The last two may have gone with the daemon.
+        // The last two may have been lost with the daemon.
         let _gone = fs::remove_file(home.state_root().join(name));
     }
     let late = new(&home, "late", &[]).json()["pane"].take();
 
     let mut seen = BTreeSet::new();
     for pane in panes.iter().chain([&late]) {
-        let (base, count) = told(pane).unwrap();
+        let (base, count) = ports_of(pane).unwrap();
         assert_eq!(count, 10);
         for port in base..base + count {
-            assert!(seen.insert(port), "port {port} was given twice, the second time to {pane}");
+            assert!(seen.insert(port), "port {port} was assigned twice, the second time to {pane}");
         }
         let env = process::environment(Pane::from_json(pane).head.pid);
         assert_eq!(env["PORT"], base.to_string());
@@ -87,20 +88,21 @@ fn heavy_panes_that_are_made_at_once_have_ports_of_their_own() {
     assert_eq!(seen.len(), 410);
 }
 
-/// B9: only free ones are given, and a block is free again when its pane is gone, not when it ends.
+/// B9: only free ports are assigned, and they are free again when the pane is closed, not when it
+/// exits.
 #[test]
-fn a_port_that_is_taken_is_not_given_and_one_that_was_given_comes_back_with_close() {
+fn ports_in_use_are_skipped_and_reused_after_close() {
     let home = Home::new(CCMUX);
     let base = free_ports(0, 2);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, base)).unwrap();
     configure(&home, &range(base, base + 1, 1));
 
-    let first = told(&new(&home, "first", &[]).json()["pane"]);
+    let first = ports_of(&new(&home, "first", &[]).json()["pane"]);
     let none = new(&home, "second", &[]).fails_with(4);
     home.ccmux(&["stop", "first", "--grace", "0"]).ok();
     let still_none = new(&home, "second", &[]).fails_with(4);
     home.ccmux(&["close", "first", "--grace", "0"]).ok();
-    let second = told(&new(&home, "second", &[]).json()["pane"]);
+    let second = ports_of(&new(&home, "second", &[]).json()["pane"]);
 
     assert_eq!(first, Some((base + 1, 1)));
     assert!(none.contains("ports are free"), "{none}");
@@ -110,42 +112,42 @@ fn a_port_that_is_taken_is_not_given_and_one_that_was_given_comes_back_with_clos
     drop(listener);
 }
 
-/// B9: a restored pane has the ports that it had, whoever took them meanwhile, and that is told.
+/// B9: a restored pane keeps its ports even if another process uses them, and that is reported.
 #[test]
-fn a_restored_pane_has_the_ports_that_it_had() {
+fn restored_pane_keeps_its_ports() {
     let home = Home::new(CCMUX);
     let base = free_ports(1, 4);
     configure(&home, &range(base, base + 3, 2));
-    let before = told(&new(&home, "dev", &[]).json()["pane"]).unwrap();
+    let before = ports_of(&new(&home, "dev", &[]).json()["pane"]).unwrap();
     home.ccmux(&["stop", "dev", "--grace", "0"]).ok();
     home.kill_daemon();
-    let other = told(&new(&home, "other", &[]).json()["pane"]).unwrap();
+    let other = ports_of(&new(&home, "other", &[]).json()["pane"]).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, before.0)).unwrap();
 
     home.ccmux(&["restore", "dev"]).ok();
 
     assert_ne!(before.0, other.0);
-    assert_eq!(told(&home.show("dev")), Some(before));
+    assert_eq!(ports_of(&home.show("dev")), Some(before));
     let events = home.ccmux(&["events", "--json"]).ok();
-    let told = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let taken: Vec<Value> = told.filter(|event| event["event"] == "ports_taken").collect();
+    let recorded = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let taken: Vec<Value> = recorded.filter(|event| event["event"] == "ports_taken").collect();
     assert_eq!(taken.len(), 1, "{events}");
     assert_eq!(taken[0]["ports"], serde_json::json!([before.0]));
     drop(listener);
 }
 
-/// B9: the user's own `PORT` wins for `PORT` alone, and nobody has to have ports.
+/// B9: the user's `PORT` overrides only `PORT`, and ports can be disabled.
 #[test]
-fn ports_are_the_users_choice() {
+fn ports_are_configurable() {
     let home = Home::new(CCMUX);
     let pane = new(&home, "own", &["--env", "PORT=9999", "--env", "CCMUX_PORT_BASE=1"]).json();
     let env = process::environment(Pane::from_json(&pane["pane"]).head.pid);
     assert_eq!(env["PORT"], "9999");
-    assert!(told(&pane["pane"]).is_some_and(|(base, count)| base >= 1024 && count == 10));
+    assert!(ports_of(&pane["pane"]).is_some_and(|(base, count)| base >= 1024 && count == 10));
 
     configure(&home, "[ports]\ncount = 0\n");
     let pane = new(&home, "none", &[]).json()["pane"].take();
-    assert_eq!(told(&pane), None);
+    assert_eq!(ports_of(&pane), None);
     assert!(!process::environment(Pane::from_json(&pane).head.pid).contains_key("PORT"));
 
     configure(&home, "[ports]\nbase = 80\ncount = 5000\n");

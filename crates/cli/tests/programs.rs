@@ -1,4 +1,4 @@
-//! Real programs in real panes: what one client sees, the next one sees too.
+//! Real full-screen programs in panes: every client sees the same screen.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,8 +14,8 @@ fn attach(home: &Home) -> Screen {
     home.ccmux(&["attach", "work"]).screen(Size::new(80, 24).unwrap())
 }
 
-/// A program with a full screen of its own, what it shows when it is ready, and the keys that
-/// change the screen, with what is there then.
+/// A full-screen program, a text that it shows when ready, and keys with the text that they bring
+/// up.
 const PROGRAMS: [(&[&str], &str, &str, &str); 3] = [
     (&["vim", "-u", "NONE", "-N", "text"], "row 1 of", "50G:split\r", "row 50 of"),
     (&["less", "text"], "row 1 of", "/row 77\r", "row 77 of"),
@@ -23,7 +23,7 @@ const PROGRAMS: [(&[&str], &str, &str, &str); 3] = [
 ];
 
 #[test]
-fn a_full_screen_program_looks_the_same_to_the_next_client() {
+fn full_screen_program_looks_the_same_to_next_client() {
     for (command, ready, keys, after) in PROGRAMS {
         let home = Home::new(CCMUX);
         let mut text = File::create(home.work().join("text")).unwrap();
@@ -40,7 +40,7 @@ fn a_full_screen_program_looks_the_same_to_the_next_client() {
 
         second.wait_for(after);
         if command[0] != "htop" {
-            // Which goes on changing its figures.
+            // It keeps updating its figures.
             second.wait_until("both see the same", |view| view.text() == first.text());
             assert_eq!(home.ccmux(&["read", "work"]).ok().trim_end(), first.text().trim_end());
         }

@@ -1,5 +1,5 @@
-//! R25–R28, R31, R32: sessions have a directory that says everything about them, begin with copies
-//! of templates, share a project only where that is wanted, and are listed whatever became of them.
+//! R25–R28, R31, R32: sessions have a directory with all their data, start with copies of
+//! templates, share a project only on request, and are listed in every state.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,11 +15,11 @@ use testkit::{Home, Invocation, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+/// Deadline for anything that is waited for; generous for a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// An agent that files its conversations as claude does, and goes on only with what it finds under
-/// the directory that it is started in.
+/// An agent that stores conversations like claude, and resumes only those stored for its working
+/// directory.
 const CLAUDE: &str = r#"#!/bin/sh
 dir="$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^A-Za-z0-9]/-/g')"
 while [ $# -gt 0 ]; do
@@ -33,7 +33,7 @@ done
 echo '2.1.0 (Claude Code)'
 "#;
 
-/// A home with a project in it.
+/// A home with a project.
 struct Place {
     home: Home,
     project: PathBuf,
@@ -52,7 +52,7 @@ impl Place {
         Self { home, project }
     }
 
-    /// With the project in a repository.
+    /// With the project in a git repository.
     fn in_git(home: Home) -> Self {
         let place = Self::of(home);
         for words in [
@@ -60,16 +60,16 @@ impl Place {
             &["add", "."],
             &["-c", "user.name=me", "-c", "user.email=me@example.com", "commit", "-qm", "first"],
         ] {
-            place.home.program("git", words).dir(&place.project).patience(LONG).ok();
+            place.home.program("git", words).dir(&place.project).timeout(LONG).ok();
         }
         place
     }
 
     fn ccmux(&self, words: &[&str]) -> Invocation {
-        self.home.ccmux(words).dir(&self.project).patience(LONG)
+        self.home.ccmux(words).dir(&self.project).timeout(LONG)
     }
 
-    /// A pane that does nothing; the whole answer.
+    /// Creates a sleeping pane and returns the whole response.
     fn new_pane(&self, options: &[&str]) -> Value {
         self.ccmux(&sleeping(options)).json()
     }
@@ -90,7 +90,7 @@ impl Place {
         serde_json::from_str(&read).unwrap_or_default()
     }
 
-    /// What is in the project, without what git keeps for itself.
+    /// Returns the files of the project without `.git`.
     fn project_tree(&self) -> BTreeMap<PathBuf, testkit::tree::Entry> {
         let mut tree = testkit::tree::tree(&self.project);
         tree.retain(|path, _| !path.to_string_lossy().contains(".git"));
@@ -119,9 +119,9 @@ fn error(said: &str) -> String {
     text(&said["error"], "message").to_owned()
 }
 
-/// R25, R26: metadata, the stored request, units, workflows and logs; names for people.
+/// R25, R26: metadata, the stored request, units, workflows and logs; readable names.
 #[test]
-fn a_session_has_a_directory_that_says_everything_about_it() {
+fn session_directory_has_all_metadata() {
     let place = Place::new();
 
     let options = ["--session", "web", "--template", "default", "--env", "API_TOKEN=hunter2"];
@@ -150,11 +150,11 @@ fn a_session_has_a_directory_that_says_everything_about_it() {
     let unit = format!("CCMUX_UNIT_DIR={}", dir.join("unit").display());
     assert!(environ.split('\0').any(|variable| variable == unit), "{environ}");
 
-    // R31: stopped is stopped everywhere, and nothing is deleted.
+    // R31: a stopped session is stopped everywhere, and nothing is deleted.
     place.ccmux(&["stop", "web"]).ok();
     assert_eq!(place.status("web"), "stopped");
     let listed = |session: &Value| session["id"] == id && session["status"] == "stopped";
-    wait_until("the index says so", LONG, || {
+    wait_until("the index shows it", LONG, || {
         place.index()["sessions"].as_array().is_some_and(|all| all.iter().any(listed))
     });
     assert!(dir.join("unit/core/manager.md").is_file());
@@ -164,9 +164,9 @@ fn a_session_has_a_directory_that_says_everything_about_it() {
     assert!(!dir.exists() && !place.sessions().contains_key("web"));
 }
 
-/// R18, R26: copies are writable, originals are not touched, and what fails leaves nothing.
+/// R18, R26: copies are writable, templates stay unchanged, and a failed copy leaves nothing.
 #[test]
-fn templates_are_copied_and_stay_as_they_are() {
+fn templates_are_copied_and_stay_unchanged() {
     let place = Place::new();
     let squad = place.home.dir().join("squad");
     fs::create_dir_all(squad.join("unit/a")).unwrap();
@@ -187,7 +187,7 @@ fn templates_are_copied_and_stay_as_they_are() {
     assert!(shown["template"]["shipped"].as_bool().unwrap(), "{shown}");
     assert!(place.ccmux(&["template", "ls"]).ok().contains("a squad"));
 
-    // At once, and still one session with one copy.
+    // Concurrent requests still create one session with one copy.
     let options = ["--session", "team", "--template", "squad"];
     let dirs: Vec<PathBuf> = thread::scope(|scope| {
         let news: Vec<_> = (0..4)
@@ -206,7 +206,7 @@ fn templates_are_copied_and_stay_as_they_are() {
     let left = fs::read_dir(&dirs[0]).unwrap().flatten();
     assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(".new")));
 
-    // Refused before anything is made.
+    // Refused before anything is created.
     let refusals: [(&[&str], i32, &str); 3] = [
         (&["--session", "x", "--template", "nope"], 3, "nope"),
         (&["--session", "x", "--template", "squad", "--mode", "legacy"], 2, "legacy"),
@@ -216,7 +216,7 @@ fn templates_are_copied_and_stay_as_they_are() {
         let said = error(&place.ccmux(&sleeping(options)).fails_with(code));
         assert!(said.contains(named), "{said}");
     }
-    // Made as root can, or as somebody who changed the modes: not copied either.
+    // Created by root, or with changed modes: not copied either.
     let inside = path(&added["template"], "path").join("unit");
     fs::set_permissions(&inside, fs::Permissions::from_mode(0o700)).unwrap();
     symlink("/etc/passwd", inside.join("out")).unwrap();
@@ -233,9 +233,9 @@ fn templates_are_copied_and_stay_as_they_are() {
     assert_eq!(fs::read_to_string(&copy).unwrap(), "changed\n");
 }
 
-/// R28: the project is used exactly as before, and both kinds are listed by the same commands.
+/// R28: the project is used as before, and both modes are listed by the same commands.
 #[test]
-fn a_legacy_session_shares_its_project_and_the_mode_can_be_had_from_the_environment() {
+fn legacy_session_shares_its_project_and_mode_comes_from_environment() {
     let place = Place::in_git(Home::new(CCMUX));
     let before = place.project_tree();
     let by_default =
@@ -253,7 +253,7 @@ fn a_legacy_session_shares_its_project_and_the_mode_can_be_had_from_the_environm
     assert_eq!(path(&shared["session"], "project"), place.project);
     assert_eq!(path(&shared["session"], "unit_dir"), place.project.join("unit"));
     let own = path(&shared["session"], "dir").join("workflows");
-    assert_eq!(path(&shared["session"], "workflows_dir"), own, "the project has none");
+    assert_eq!(path(&shared["session"], "workflows_dir"), own, "the project has no workflows");
     assert_eq!(text(&shared["pane"], "workspace_kind"), "shared");
     assert_eq!(path(&shared["pane"], "cwd"), place.project);
     assert!(shared["pane"]["branch"].is_null());
@@ -276,9 +276,9 @@ fn a_legacy_session_shares_its_project_and_the_mode_can_be_had_from_the_environm
     assert_eq!(place.project_tree(), before);
 }
 
-/// R27: a lost registry is rebuilt from the directories themselves.
+/// R27: a lost registry is rebuilt from the directories.
 #[test]
-fn a_lost_registry_is_rebuilt_from_the_directories() {
+fn lost_registry_is_rebuilt_from_directories() {
     let place = Place::new();
     place.new_pane(&["--session", "iso", "--template", "default", "-n", "a"]);
     place.new_pane(&["--session", "old", "--mode", "legacy", "-n", "b"]);
@@ -306,9 +306,9 @@ fn a_lost_registry_is_rebuilt_from_the_directories() {
     }
 }
 
-/// R32: what became of one session never hides another one.
+/// R32: a damaged session does not hide the others.
 #[test]
-fn a_missing_or_damaged_directory_is_a_state_of_that_session() {
+fn missing_or_damaged_directory_is_a_session_state() {
     let place = Place::new();
     let mut dirs = BTreeMap::new();
     for name in ["whole", "gone", "hurt", "bare", "later"] {
@@ -339,7 +339,7 @@ fn a_missing_or_damaged_directory_is_a_state_of_that_session() {
     assert!(place.ccmux(&["show", "gone"]).ok().contains("missing"));
     place.ccmux(&["ls"]).ok();
 
-    // What can be mended is, from what the registry knows.
+    // Repairable damage is repaired from the registry.
     place.ccmux(&["restore", "hurt"]).ok();
     assert_eq!(place.status("hurt"), "running");
     assert_eq!(fs::read_to_string(dirs["hurt"].join(".session.damaged")).unwrap(), "{");
@@ -348,7 +348,7 @@ fn a_missing_or_damaged_directory_is_a_state_of_that_session() {
     let refused = error(&place.ccmux(&["restore", "gone", "--json"]).fails_with(4));
     assert!(refused.contains("missing"), "{refused}");
 
-    // The next daemon finds the same, and mends what is damaged by itself.
+    // The next daemon finds the same, and repairs damaged records.
     put(&dirs["later"].join(".session"), "not a record");
     place.home.kill_daemon();
     assert_eq!(place.status("gone"), "missing");
@@ -371,7 +371,7 @@ fn with_claude(home: &mut Home) {
 
 /// R28: from legacy to isolated, with the conversations.
 #[test]
-fn a_legacy_session_is_migrated_with_its_conversations() {
+fn legacy_session_is_migrated_with_conversations() {
     let mut home = Home::new(CCMUX);
     with_claude(&mut home);
     let place = Place::in_git(home);
@@ -398,16 +398,16 @@ fn a_legacy_session_is_migrated_with_its_conversations() {
     for name in ["claude", "other"] {
         assert!(running.contains(name), "{running}");
     }
-    for told in [&plan, &done] {
-        let panes = told["panes"].as_array().unwrap();
+    for recorded in [&plan, &done] {
+        let panes = recorded["panes"].as_array().unwrap();
         assert_eq!(panes.len(), 2);
         for (pane, made) in panes.iter().zip([&first, &other]) {
             assert_eq!(pane["id"], made["pane"]["id"]);
             assert_eq!(text(pane, "workspace_kind"), "worktree");
             assert_eq!(path(pane, "to"), path(&made["pane"], "dir").join("workspace"));
         }
-        assert_eq!(told["copied"][0], place.project.join("unit").to_str().unwrap());
-        assert!(told["warnings"][0].as_str().unwrap().contains("not committed"), "{told}");
+        assert_eq!(recorded["copied"][0], place.project.join("unit").to_str().unwrap());
+        assert!(recorded["warnings"][0].as_str().unwrap().contains("uncommitted"), "{recorded}");
     }
     assert_eq!(text(&done["panes"][0], "branch"), "ccmux/old/claude");
     assert_eq!(again["panes"].as_array().unwrap().len(), 0);
@@ -429,15 +429,15 @@ fn a_legacy_session_is_migrated_with_its_conversations() {
     let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let working = format!("WORKING_DIR={}", cwd.display());
     assert!(environ.split('\0').any(|variable| variable == working), "{environ}");
-    // It survives the daemon as every session does.
+    // It survives the daemon like every session.
     place.home.kill_daemon();
     assert_eq!(text(&place.sessions()["old"], "mode"), "isolated");
     assert_eq!(place.status("old"), "running");
 }
 
-/// R28: killed at any point, to migrate again comes to the same result.
+/// R28: a migration killed at any point is completed by another attempt.
 #[test]
-fn a_migration_that_is_killed_goes_on() {
+fn interrupted_migration_is_completed_by_retry() {
     let mut home = Home::new(CCMUX);
     let hooks = home.hooks();
     let place = Place::in_git(home);

@@ -1,7 +1,7 @@
-//! A day in short: panes come and go, write without end, take locks and give them back, and nothing
-//! grows that should not.
+//! A long time in short: panes are created and closed, write continuously, take and release locks,
+//! and resource use does not grow.
 //!
-//! `CCMUX_SOAK_SECONDS` says for how long; `make soak` says ten minutes.
+//! `CCMUX_SOAK_SECONDS` sets the duration; `make soak` runs ten minutes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,44 +12,43 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::{DEADLINE, Dice, Home, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How many panes there are at a time.
+/// Number of panes at a time.
 const PANES: usize = 50;
 
-/// How many clients ask at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 4;
 
-/// What the daemon takes for each pane that was ever made, in the registry: its events, which are
-/// kept for long. More would be a leak.
+/// Registry bytes per pane ever created: its events, which are kept for a long time. More would be
+/// a leak.
 const BYTES_PER_PANE: u64 = 8 << 10;
 
-/// What a registry may take besides, its write-ahead log included.
+/// Size of an idle registry, with its write-ahead log.
 const REGISTRY_AT_REST: u64 = 16 << 20;
 
-/// By how much the daemon's memory may grow from the first look to the last: caches fill up, and
-/// the allocator keeps what a busy moment needed.
+/// Allowed growth of the daemon's memory: caches fill up, and the allocator keeps peak memory.
 const MEMORY_GROWTH: u64 = 48 << 20;
 
-/// By how many descriptors: connections that are just ending.
+/// Allowed growth of descriptors: connections that are just closing.
 const DESCRIPTOR_GROWTH: usize = 16;
 
-/// What is looked at.
+/// Measured values.
 #[derive(Debug)]
 struct Size {
     descriptors: usize,
     memory: u64,
     registry: u64,
-    /// Directories of sessions and of what keeps panes apart.
+    /// Directories of sessions and isolation.
     directories: usize,
     locks: usize,
 }
 
 #[test]
-fn heavy_nothing_grows_while_panes_come_and_go() {
+fn heavy_resource_use_does_not_grow_under_churn() {
     let home = Arc::new(Home::new(CCMUX));
     home.start_daemon();
     let before_any = directories(&home);
@@ -57,7 +56,7 @@ fn heavy_nothing_grows_while_panes_come_and_go() {
         start(&home, number, 0);
     }
     let first = measure(&home);
-    let seconds = u64::try_from(how_often("CCMUX_SOAK_SECONDS", 8)).unwrap();
+    let seconds = u64::try_from(repetitions("CCMUX_SOAK_SECONDS", 8)).unwrap();
     let (over, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(PANES)));
 
     let clients: Vec<_> = (0..CLIENTS)
@@ -67,7 +66,7 @@ fn heavy_nothing_grows_while_panes_come_and_go() {
         })
         .collect();
     let until = Instant::now() + Duration::from_secs(seconds);
-    wait_until("the time is over", Duration::from_secs(seconds) + DEADLINE, || {
+    wait_until("the time has elapsed", Duration::from_secs(seconds) + DEADLINE, || {
         until <= Instant::now() || clients.iter().any(thread::JoinHandle::is_finished)
     });
     over.store(true, Ordering::Relaxed);
@@ -80,27 +79,27 @@ fn heavy_nothing_grows_while_panes_come_and_go() {
     assert!(last.descriptors <= first.descriptors + DESCRIPTOR_GROWTH, "{first:?} -> {last:?}");
     assert!(last.memory <= first.memory + MEMORY_GROWTH, "{first:?} -> {last:?}");
     assert!(last.registry <= REGISTRY_AT_REST + made * BYTES_PER_PANE, "{first:?} -> {last:?}");
-    assert_eq!(last.directories, first.directories, "as many panes as in the beginning");
-    assert_eq!(last.locks, 0, "every lock was given back, or went with its pane");
+    assert_eq!(last.directories, first.directories, "the number of directories has changed");
+    assert_eq!(last.locks, 0, "locks are left");
 
     let panes: Vec<String> = (0..PANES).map(name).collect();
     let close: Vec<&str> =
         ["close", "--grace", "0"].into_iter().chain(panes.iter().map(String::as_str)).collect();
-    home.ccmux(&close).patience(Duration::from_secs(120)).ok();
+    home.ccmux(&close).timeout(Duration::from_secs(120)).ok();
     empty_trash(&home);
-    assert_eq!(directories(&home), before_any, "nothing is left of {made} panes");
+    assert_eq!(directories(&home), before_any, "directories of {made} panes are left");
 }
 
-/// Deletes what thousands of panes have left, which takes as long as the disk takes.
+/// Deletes the directories of thousands of panes, which takes as long as the disk needs.
 fn empty_trash(home: &Home) {
-    home.ccmux(&["gc", "--empty-trash"]).patience(Duration::from_secs(900)).ok();
+    home.ccmux(&["gc", "--empty-trash"]).timeout(Duration::from_secs(900)).ok();
 }
 
 fn name(number: usize) -> String {
     format!("churn{number}")
 }
 
-/// A pane that does something else each time: sleeps, floods, or ends by itself.
+/// Starts a pane that sleeps, floods or exits by itself, by turns.
 fn start(home: &Home, number: usize, turn: u64) {
     let script = match turn % 4 {
         0 => "exec sleep 1000",
@@ -110,11 +109,11 @@ fn start(home: &Home, number: usize, turn: u64) {
     };
     let words = ["new", "-d", "-n", &name(number), "--workspace", "shared", "--", "sh", "-c"];
     let words: Vec<&str> = words.into_iter().chain([script]).collect();
-    home.ccmux(&words).patience(Duration::from_secs(120)).ok();
+    home.ccmux(&words).timeout(Duration::from_secs(120)).ok();
 }
 
-/// Closes panes and starts others in their place, and takes locks for them. Each client has panes
-/// of its own.
+/// Closes panes, starts others in their place, and takes locks for them. Each client has its own
+/// panes.
 fn churn(home: &Home, client: usize, over: &AtomicBool, made: &AtomicUsize) {
     let mut dice = Dice::default();
     let mut turn = 0;
@@ -123,12 +122,12 @@ fn churn(home: &Home, client: usize, over: &AtomicBool, made: &AtomicUsize) {
         let mine = u64::try_from(PANES / CLIENTS).unwrap();
         let number = usize::try_from(dice.roll(mine)).unwrap() * CLIENTS + client;
         let pane = name(number);
-        // The pane may have ended by itself, and then nothing can be locked for it.
+        // The pane may have exited, and then nothing can be locked for it.
         let file = format!("file{}", dice.roll(8));
         let lock = ["lock", "acquire", &file, "--mode", "write", "--pane", &pane];
-        home.ccmux(&lock).patience(Duration::from_secs(120)).run();
+        home.ccmux(&lock).timeout(Duration::from_secs(120)).run();
         let close = ["close", "--grace", "0", &pane];
-        home.ccmux(&close).patience(Duration::from_secs(120)).ok();
+        home.ccmux(&close).timeout(Duration::from_secs(120)).ok();
         start(home, number, turn);
         made.fetch_add(1, Ordering::Relaxed);
     }
@@ -151,7 +150,7 @@ fn measure(home: &Home) -> Size {
     }
 }
 
-/// How many directories there are for sessions and panes.
+/// Returns the number of directories for sessions and panes.
 fn directories(home: &Home) -> usize {
     let kinds = fs::read_dir(home.state_root()).unwrap().map(|kind| kind.unwrap().path());
     let count = |kind: &Path| {

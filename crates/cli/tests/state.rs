@@ -1,5 +1,5 @@
-//! `session.state` (R22–R24): what it holds, that it is never loaded or overwritten when it is
-//! damaged, and that nothing of one pane gets into another.
+//! `session.state` (R22–R24): its content, damaged files that are neither loaded nor overwritten,
+//! and isolation between panes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use testkit::{Home, Pane, put, wait_for, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// What is written in the background is written by then, however busy the machine is.
+/// Deadline for background writes on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "hunter2-in-the-open";
@@ -22,7 +22,7 @@ fn path(pane: &Pane) -> PathBuf {
     pane.dir.join("session.state")
 }
 
-/// The state that is on disk, if there is one that is whole: its checksum is looked at here, too.
+/// Returns the state on disk if it is complete; verifies the checksum.
 fn saved(pane: &Pane) -> Option<Value> {
     let text = fs::read_to_string(path(pane)).ok()?;
     let (head, record) = text.split_once(r#","record":"#).unwrap();
@@ -56,9 +56,9 @@ fn aside(pane: &Pane) -> Vec<PathBuf> {
     found
 }
 
-/// R22: ids, directory, environment without secrets, life, and a checksum over all of it.
+/// R22: ids, directory, environment without secrets, life cycle, and a checksum.
 #[test]
-fn the_state_follows_the_life_of_a_pane() {
+fn state_file_follows_pane_life_cycle() {
     let home = Home::new(CCMUX);
     let secret = format!("API_TOKEN={SECRET}");
     let words = ["new", "-d", "--json", "-n", "dev", "--role", "qa", "--env", &secret];
@@ -92,7 +92,7 @@ fn the_state_follows_the_life_of_a_pane() {
     assert!(running["written"].is_i64() || running["written"].is_string(), "{running}");
     assert!(locked["locks"][0]["path"].as_str().unwrap().ends_with("/notes"), "{locked}");
     assert_eq!(locked["locks"][0]["mode"], "write");
-    assert_eq!(ended["locks"], serde_json::json!([]), "they went with the process");
+    assert_eq!(ended["locks"], serde_json::json!([]), "locks are released with the process");
     assert_eq!(ended["ending"]["reason"], "stopped", "{ended}");
     assert_eq!(restored["ending"], Value::Null);
     for name in fs::read_dir(&pane.dir).unwrap().map(|entry| entry.unwrap().path()) {
@@ -105,9 +105,9 @@ fn the_state_follows_the_life_of_a_pane() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// R22: whatever happened to it, it is set aside as it was, told of, and a new one is written.
+/// R22: a damaged state is set aside unchanged and reported, and a new one is written.
 #[test]
-fn a_damaged_state_is_set_aside_told_of_and_never_overwritten() {
+fn damaged_state_is_set_aside_and_reported() {
     let home = Home::new(CCMUX);
     let pane = start(&home, "dev");
     wait_saved(&pane, "state", "running");
@@ -140,13 +140,13 @@ fn a_damaged_state_is_set_aside_told_of_and_never_overwritten() {
     let health = home.ccmux(&["doctor", "--json"]).run();
     let health: Value = serde_json::from_str(&health.stdout).unwrap();
     let findings = health["findings"].as_array().unwrap().iter();
-    let told = findings.filter(|finding| finding["what"] == "a saved state was damaged").count();
-    assert_eq!(told, 4, "{health}");
+    let recorded = findings.filter(|finding| finding["what"] == "saved state damaged").count();
+    assert_eq!(recorded, 4, "{health}");
 }
 
-/// R22: found by a daemon that has just started, too.
+/// R22: also by a daemon that has just started.
 #[test]
-fn a_new_daemon_looks_at_the_states_that_it_finds() {
+fn daemon_start_checks_existing_states() {
     let home = Home::new(CCMUX);
     let pane = start(&home, "dev");
     wait_saved(&pane, "state", "running");
@@ -155,14 +155,14 @@ fn a_new_daemon_looks_at_the_states_that_it_finds() {
 
     home.start_daemon();
 
-    wait_until("it is set aside", SOON, || aside(&pane).len() == 1);
+    wait_until("the state is set aside", SOON, || aside(&pane).len() == 1);
     wait_saved(&pane, "state", "running");
     assert_eq!(fs::read_to_string(&aside(&pane)[0]).unwrap(), "{");
 }
 
-/// R22: what a newer release wrote is neither used nor replaced.
+/// R22: a state of a newer release is neither used nor replaced.
 #[test]
-fn the_state_of_a_newer_release_stays_as_it_is() {
+fn state_of_newer_release_stays_unchanged() {
     let home = Home::new(CCMUX);
     let pane = start(&home, "dev");
     wait_saved(&pane, "state", "running");
@@ -173,7 +173,7 @@ fn the_state_of_a_newer_release_stays_as_it_is() {
 
     home.ccmux(&["restore", "dev"]).ok();
     let problem = home.show("dev")["problem"].as_str().unwrap_or_default().to_owned();
-    // What is written in the background is written when the daemon has stopped.
+    // Background writes are done when the daemon has stopped.
     home.ccmux(&["daemon", "stop"]).ok();
 
     assert!(problem.contains("format 9"), "{problem}");
@@ -181,7 +181,7 @@ fn the_state_of_a_newer_release_stays_as_it_is() {
     assert_eq!(aside(&pane), Vec::<PathBuf>::new());
 }
 
-/// Puts a script called `claude` on the `PATH` that keeps a transcript of its own conversation.
+/// Puts a script called `claude` into the `PATH` that writes a transcript of its conversation.
 fn claude(home: &mut Home) {
     let bin = home.dir().join("bin");
     let script = r#"#!/bin/sh
@@ -200,19 +200,19 @@ exec sleep 1000
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
 }
 
-/// Waits until the transcript of a pane's conversation has this many lines; its text.
+/// Waits until the transcript of a pane's conversation has this many lines, and returns it.
 fn transcript(shown: &Value, lines: usize) -> String {
     let (dir, id) =
         (shown["config_dir"].as_str().unwrap(), shown["conversation"].as_str().unwrap());
     let path = Path::new(dir).join(format!("projects/p/{id}.jsonl"));
-    wait_for("something is said", SOON, || {
+    wait_for("the transcript is written", SOON, || {
         fs::read_to_string(&path).ok().filter(|text| text.lines().count() == lines)
     })
 }
 
-/// R24: states that were swapped are noticed, and each pane goes on with its own conversation.
+/// R24: swapped states are detected, and each pane resumes its own conversation.
 #[test]
-fn nothing_of_one_pane_gets_into_another_even_if_their_states_are_swapped() {
+fn swapped_states_do_not_mix_panes() {
     let mut home = Home::new(CCMUX);
     claude(&mut home);
     let new = |name: &str| {
@@ -238,13 +238,17 @@ fn nothing_of_one_pane_gets_into_another_even_if_their_states_are_swapped() {
         assert_eq!(shown["conversation"], before[at]["conversation"]);
         let said = transcript(&shown, 2);
         assert!(said.contains(&pane.id) && !said.contains(&other.id), "{said}");
-        let own = wait_for("its own state is there again", SOON, || {
+        let own = wait_for("the pane's own state is written again", SOON, || {
             saved(pane).filter(|state| state["pane"] == pane.id && state["state"] == "running")
         });
         let conversation = &own["conversation"];
         assert_eq!(conversation["id"], states[at]["conversation"]["id"]);
         let place = conversation["transcript"].as_str().unwrap();
         assert!(place.contains(&pane.id), "{conversation}");
-        assert_eq!(fs::read_to_string(&aside(pane)[0]).unwrap(), texts[1 - at], "as it was");
+        assert_eq!(
+            fs::read_to_string(&aside(pane)[0]).unwrap(),
+            texts[1 - at],
+            "set aside unchanged"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! B3: agents outlive the daemon, whenever and however often it is killed.
+//! B3: panes survive the daemon, however often it is killed.
 //!
-//! `CCMUX_SOAK_KILLS` says how often; `make soak` says a thousand.
+//! `CCMUX_SOAK_KILLS` sets the number of kills; `make soak` uses a thousand.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::{DEADLINE, Dice, Home, Pane, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Where a daemon is killed besides at random: the command that leads there, and the point.
+/// Points at which a daemon is killed, besides random ones, with the command that leads there.
 const POINTS: [(&[&str], &str); 9] = [
     (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.entered"),
     (&["new", "-d", "-n", "victim", "--", "sleep", "1000"], "new.directories"),
@@ -29,18 +29,18 @@ const POINTS: [(&[&str], &str); 9] = [
 ];
 
 fn kills() -> usize {
-    how_often("CCMUX_SOAK_KILLS", 50)
+    repetitions("CCMUX_SOAK_KILLS", 50)
 }
 
-/// What the typist and the killer tell each other.
+/// State shared by the typing thread and the killing thread.
 #[derive(Default)]
 struct Game {
     over: AtomicBool,
     acknowledged: AtomicUsize,
 }
 
-/// Types into the panes all the time and remembers what was acknowledged.
-fn type_away(home: &Home, panes: &[Pane], game: &Game) -> Vec<(String, String)> {
+/// Types into the panes continuously, and returns the acknowledged input.
+fn type_continuously(home: &Home, panes: &[Pane], game: &Game) -> Vec<(String, String)> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
         if game.over.load(Ordering::Relaxed) {
@@ -57,7 +57,7 @@ fn type_away(home: &Home, panes: &[Pane], game: &Game) -> Vec<(String, String)> 
 }
 
 #[test]
-fn heavy_no_pane_notices_that_the_daemon_is_killed() {
+fn heavy_panes_survive_daemon_kills_at_any_point() {
     let mut home = Home::new(CCMUX);
     let hooks = home.hooks();
     home.start_daemon();
@@ -71,7 +71,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
     let game = Arc::new(Game::default());
     let typist = thread::spawn({
         let (home, panes, game) = (Arc::clone(&home), panes.clone(), Arc::clone(&game));
-        move || type_away(&home, &panes, &game)
+        move || type_continuously(&home, &panes, &game)
     });
     let mut slowest = Duration::ZERO;
     let mut dice = Dice::default();
@@ -82,7 +82,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
             let (command, point) = POINTS[(kill / 2) % POINTS.len()];
             kill_at(&home, &hooks, command, point);
         } else {
-            // Some input gets through between two kills, and some is under way.
+            // Some input is acknowledged between two kills, and some is in flight.
             let before = game.acknowledged.load(Ordering::Relaxed);
             wait_until("an input is acknowledged", DEADLINE, || {
                 game.acknowledged.load(Ordering::Relaxed) > before
@@ -94,7 +94,7 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
         home.ccmux(&["daemon", "start"]).ok();
         home.ccmux(&["ls"]).ok();
         slowest = slowest.max(began.elapsed());
-        victim_is_whole_or_not_there(&home);
+        assert_victim_is_complete_or_absent(&home);
     }
     game.over.store(true, Ordering::Relaxed);
     let acknowledged = typist.join().unwrap();
@@ -105,19 +105,19 @@ fn heavy_no_pane_notices_that_the_daemon_is_killed() {
         assert!(process::is_alive(&pane.head), "the program of {} has ended", pane.name);
         assert!(process::is_alive(keeper), "the keeper of {} has ended", pane.name);
     }
-    every_line_is_there_once(&panes);
-    every_acknowledged_input_arrived_once(&panes, &acknowledged);
+    assert_every_line_is_there_once(&panes);
+    assert_acknowledged_input_arrived_once(&panes, &acknowledged);
     assert_eq!(home.zombies(), []);
-    nothing_runs_that_is_not_listed(&home);
+    assert_only_listed_panes_run(&home);
 }
 
-/// Leads the daemon to a point and kills it there.
+/// Kills the daemon at a point.
 fn kill_at(home: &Arc<Home>, hooks: &testkit::Hooks, command: &'static [&str], point: &str) {
     if command[1] == "victim" && home.ccmux(&["show", "victim"]).run().status.code() == Some(3) {
         home.start_pane("victim", &["sleep", "1000"]);
     }
     if command[0] == "new" {
-        // Whatever is left of an earlier one; there may be none.
+        // Removes a remainder of an earlier round, if there is one.
         home.ccmux(&["close", "victim", "--grace", "0"]).run();
     }
     let daemon = home.daemon();
@@ -132,7 +132,7 @@ fn kill_at(home: &Arc<Home>, hooks: &testkit::Hooks, command: &'static [&str], p
     hooks.release(point);
     let answer = asking.join().unwrap();
     let code = answer.status.code();
-    // `stop` and `close` may be asked again by the command itself; nothing else may claim success.
+    // The command itself may retry `stop` and `close`; no other command may report success.
     if command[0] == "new" {
         assert_eq!(code, Some(6), "{point}: {}", answer.stderr);
     }
@@ -147,8 +147,8 @@ fn kill_now(home: &Home) {
     }
 }
 
-/// What nobody was told of is either complete or not there at all.
-fn victim_is_whole_or_not_there(home: &Home) {
+/// A pane whose creation was not acknowledged is complete or absent.
+fn assert_victim_is_complete_or_absent(home: &Home) {
     let shown = home.ccmux(&["show", "victim", "--json"]).run();
     match shown.status.code() {
         Some(3) => {}
@@ -164,7 +164,7 @@ fn victim_is_whole_or_not_there(home: &Home) {
     }
 }
 
-fn every_line_is_there_once(panes: &[Pane]) {
+fn assert_every_line_is_there_once(panes: &[Pane]) {
     for pane in panes {
         let log = String::from_utf8_lossy(&pane.log()).into_owned();
         let numbers: Vec<u64> = log
@@ -177,7 +177,7 @@ fn every_line_is_there_once(panes: &[Pane]) {
     }
 }
 
-fn every_acknowledged_input_arrived_once(panes: &[Pane], acknowledged: &[(String, String)]) {
+fn assert_acknowledged_input_arrived_once(panes: &[Pane], acknowledged: &[(String, String)]) {
     assert!(!acknowledged.is_empty(), "no input was acknowledged at all");
     for pane in panes {
         let mut answers = BTreeMap::new();
@@ -196,8 +196,8 @@ fn every_acknowledged_input_arrived_once(panes: &[Pane], acknowledged: &[(String
     }
 }
 
-/// No orphan: every process of this home is the daemon, a listed pane's, or below one.
-fn nothing_runs_that_is_not_listed(home: &Home) {
+/// Asserts that every process of this home is the daemon or belongs to a listed pane.
+fn assert_only_listed_panes_run(home: &Home) {
     let listed = home.ccmux(&["ls", "--json"]).json();
     let listed = Mutex::new(listed);
     wait_until("only listed panes run", DEADLINE, || {

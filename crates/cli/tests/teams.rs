@@ -1,4 +1,4 @@
-//! R29, R33, B7: several panes are made, changed and ended as one, whole or not at all.
+//! R29, R33, B7: several panes are created, changed and closed as one, completely or not at all.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use client::Connection;
 use model::team::TeamPane;
-use protocol::client::{CONTROL_SOCKET, Connection};
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::control::{Request, Response};
 use protocol::run::{RunAnswer, RunRequest};
 use protocol::{ErrorBody, ErrorCode};
@@ -19,13 +20,13 @@ use testkit::{Home, Invocation, process, put, wait_for, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+/// Deadline for anything that is waited for; generous for a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A pane that does nothing.
+/// A sleeping pane.
 const IDLE: &str = "workspace = \"empty\"\ncommand = [\"sleep\", \"1000\"]\n";
 
-/// A home with a team file in it.
+/// A home with a team file.
 struct Office {
     home: Home,
 }
@@ -35,8 +36,7 @@ impl Office {
         Self { home: Home::new(CCMUX) }
     }
 
-    /// Writes the team file: the name of the session, then panes that do nothing, each with more
-    /// lines of its own.
+    /// Writes a team file with sleeping panes, each with additional lines.
     fn describe(&self, panes: &[(&str, &str)]) -> PathBuf {
         let pane =
             |(name, more): &(&str, &str)| format!("[[pane]]\nname = \"{name}\"\n{IDLE}{more}\n");
@@ -52,7 +52,7 @@ impl Office {
     }
 
     fn ccmux(&self, words: &[&str]) -> Invocation {
-        self.home.ccmux(words).patience(LONG)
+        self.home.ccmux(words).timeout(LONG)
     }
 
     fn up(&self, options: &[&str]) -> Invocation {
@@ -66,7 +66,7 @@ impl Office {
         listed["sessions"].as_array().unwrap().clone()
     }
 
-    /// The panes of the only session, by name.
+    /// Returns the panes of the only session by name.
     #[track_caller]
     fn panes(&self) -> BTreeMap<String, Value> {
         let sessions = self.sessions();
@@ -74,9 +74,9 @@ impl Office {
         by_name(&sessions[0]["panes"])
     }
 
-    /// Nothing of any session is there, and no process but the daemon.
+    /// Asserts that no session is left and only the daemon runs.
     #[track_caller]
-    fn is_empty(&self) {
+    fn assert_empty(&self) {
         assert_eq!(self.sessions(), [] as [Value; 0]);
         let dirs = fs::read_dir(self.home.state_root().join("sessions")).unwrap().flatten();
         let left: Vec<PathBuf> =
@@ -86,12 +86,12 @@ impl Office {
         wait_until("only the daemon is left", LONG, || self.home.processes() == [daemon]);
     }
 
-    /// Asks the daemon as any program can.
+    /// Sends a request directly to the daemon.
     fn ask(&self, request: &Request) -> Result<Response, ErrorBody> {
         let run = self.home.state_root().join("run");
         let mut connection = Connection::open(&run, CONTROL_SOCKET).unwrap();
-        connection.set_patience(Some(LONG)).unwrap();
-        connection.ask(request).map_err(protocol::client::ClientError::into_body)
+        connection.set_timeout(Some(LONG)).unwrap();
+        connection.ask(request).map_err(client::ConnectionError::into_body)
     }
 
     fn run(&self, request: &RunRequest) -> Result<RunAnswer, ErrorBody> {
@@ -100,7 +100,7 @@ impl Office {
         Ok(*answer)
     }
 
-    /// A run of two panes.
+    /// Returns a request for a run of two panes.
     fn request(&self, key: Option<&str>) -> RunRequest {
         let pane = |name: &str| TeamPane {
             name: Some(name.parse().unwrap()),
@@ -123,7 +123,7 @@ fn by_name(panes: &Value) -> BTreeMap<String, Value> {
     panes.iter().map(|pane| (pane["name"].as_str().unwrap().to_owned(), pane.clone())).collect()
 }
 
-/// The signs of a plan, in its order.
+/// Returns the signs of a plan in order.
 fn signs(answer: &Value) -> Vec<String> {
     let steps = answer["plan"].as_array().unwrap().iter();
     steps
@@ -137,9 +137,9 @@ fn names(panes: &BTreeMap<String, Value>) -> Vec<&str> {
     panes.keys().map(String::as_str).collect()
 }
 
-/// R29: a team is made once; after that only what differs is changed, and only what may be.
+/// R29: a team is created once; later runs change only the differences, and only permitted ones.
 #[test]
-fn a_team_is_made_once_and_then_only_what_differs_is_changed() {
+fn team_up_creates_once_and_then_applies_differences() {
     let office = Office::new();
     office.describe(&[("a", ""), ("b", ""), ("c", "role = \"qa\"\nunit = \"core\"\n")]);
 
@@ -158,7 +158,7 @@ fn a_team_is_made_once_and_then_only_what_differs_is_changed() {
 
     assert_eq!(signs(&again), ["keep a", "keep b", "keep c"]);
     assert_eq!(office.panes(), first);
-    // One is new, one is different, one is gone.
+    // One pane is new, one changed, one removed.
     office.describe(&[("a", "role = \"dev\"\n"), ("b", ""), ("d", "")]);
     let refused = office.up(&[]).fails_with(4);
     assert!(refused.contains("role: none → dev") && refused.contains("--replace"), "{refused}");
@@ -183,12 +183,12 @@ fn a_team_is_made_once_and_then_only_what_differs_is_changed() {
     assert!(third.values().all(|pane| pane["state"] == "running"), "{third:?}");
     assert_eq!(third["b"]["id"], first["b"]["id"]);
     office.ccmux(&["down", "web", "--grace", "0", "--purge", "--yes"]).ok();
-    office.is_empty();
+    office.assert_empty();
 }
 
-/// R29: a pane is started when those before it are ready, and not earlier.
+/// R29: a pane starts only when its dependencies are ready.
 #[test]
-fn panes_start_when_those_before_them_are_ready() {
+fn panes_start_after_their_dependencies_are_ready() {
     let office = Office::new();
     let go = office.home.dir().join("go");
     let script =
@@ -205,7 +205,7 @@ fn panes_start_when_those_before_them_are_ready() {
     office.home.start_daemon();
 
     thread::scope(|scope| {
-        let up = scope.spawn(|| office.up(&[]).patience(LONG * 2).json());
+        let up = scope.spawn(|| office.up(&[]).timeout(LONG * 2).json());
         let there = |name: &str| {
             let sessions = office.sessions();
             let panes = sessions.first().map(|session| by_name(&session["panes"]))?;
@@ -215,7 +215,7 @@ fn panes_start_when_those_before_them_are_ready() {
         assert!(there("api").is_none() && there("web").is_none(), "db is not ready");
         put(&go, "");
         let api = wait_for("api runs", LONG, || there("api"));
-        assert!(there("web").is_none(), "nothing listens on the port of api");
+        assert!(there("web").is_none(), "api does not listen yet");
         let port = u16::try_from(api["ports"]["base"].as_u64().unwrap()).unwrap();
         let _listening = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let made = up.join().unwrap();
@@ -225,15 +225,15 @@ fn panes_start_when_those_before_them_are_ready() {
     assert!(office.panes().values().all(|pane| pane["state"] == "running"));
 }
 
-/// R26, R33: if one pane cannot be had, there is nothing: no process, no directory, no branch.
+/// R26, R33: if one pane fails, nothing is left: no process, directory or branch.
 #[test]
-fn a_team_of_which_one_pane_cannot_be_had_leaves_nothing() {
+fn team_with_failing_pane_leaves_nothing() {
     let office = Office::new();
     let repo = office.home.work();
     let git = |words: &[&str]| {
         let who = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
         let words: Vec<&str> = who.iter().chain(words).copied().collect();
-        office.home.program("git", &words).dir(&repo).patience(LONG).ok()
+        office.home.program("git", &words).dir(&repo).timeout(LONG).ok()
     };
     git(&["init", "--quiet", "--initial-branch=main"]);
     put(&repo.join("README"), "read me\n");
@@ -256,20 +256,20 @@ fn a_team_of_which_one_pane_cannot_be_had_leaves_nothing() {
         let refused = office.up(&[]).fails_with(code);
 
         assert!(refused.contains("pane bad"), "{refused}");
-        office.is_empty();
+        office.assert_empty();
         assert_eq!(git(&["branch", "--format=%(refname:short)"]).trim(), "main");
         assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
     }
 }
 
-/// Where the daemon is killed, how often somebody comes by there, and how many panes there are
+/// Points at which the daemon is killed, the number of passes before, and the number of panes
 /// afterwards.
 const POINTS: [(&str, u64, usize); 3] =
     [("run.entered", 1, 0), ("run.pane", 2, 0), ("run.done", 1, 2)];
 
-/// B3, R33: killed at any moment, a run is there whole, or nothing of it is.
+/// B3, R33: after a kill at any point a run is complete or absent.
 #[test]
-fn a_run_whose_daemon_is_killed_is_there_whole_or_not_at_all() {
+fn run_interrupted_by_daemon_kill_is_complete_or_absent() {
     for (point, times, left) in POINTS {
         let mut home = Home::new(CCMUX);
         let hooks = home.hooks();
@@ -282,16 +282,16 @@ fn a_run_whose_daemon_is_killed_is_there_whole_or_not_at_all() {
             let asked = scope.spawn(|| office.run(&request));
             hooks.wait_reached(point, times);
             process::kill_and_wait(&daemon, LONG);
-            assert!(asked.join().unwrap().is_err(), "{point}: nobody was there to answer");
+            assert!(asked.join().unwrap().is_err(), "{point}: a response was sent");
         });
         hooks.release(point);
 
         let sessions = office.sessions();
         assert_eq!(sessions.len(), usize::from(left > 0), "{point}: {sessions:?}");
         if left == 0 {
-            office.is_empty();
+            office.assert_empty();
         }
-        // The client that got no answer asks again, and has one run.
+        // The client retries with the same key, and one run exists.
         let answer = office.run(&request).unwrap();
         assert_eq!(answer.repeated, left > 0, "{point}");
         assert_eq!(names(&office.panes()), ["a", "b"]);
@@ -299,9 +299,9 @@ fn a_run_whose_daemon_is_killed_is_there_whole_or_not_at_all() {
     }
 }
 
-/// B7: a request with a key is carried out once, whoever asks how often.
+/// B7: a request with an idempotency key has one effect.
 #[test]
-fn a_repeated_request_answers_with_what_the_first_has_made() {
+fn repeated_request_returns_first_result() {
     let office = Office::new();
     office.home.start_daemon();
     let request = office.request(Some("run 7"));
@@ -314,14 +314,14 @@ fn a_repeated_request_answers_with_what_the_first_has_made() {
     assert_eq!(answers.iter().filter(|answer| !answer.repeated).count(), 1);
     assert!(answers.iter().all(|answer| answer.session.id == answers[0].session.id));
     assert_eq!(office.sessions().len(), 1);
-    // It says something else: that is another request.
+    // Another body with the same key is another request.
     let mut other = request.clone();
     other.panes.pop();
     let refused = office.run(&other).unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(refused.message.contains("run 7"), "{}", refused.message);
     assert_eq!(refused.details.unwrap()["made"]["id"], answers[0].session.id.to_string());
-    // It outlives the daemon, and goes with the session.
+    // The key survives the daemon, and is removed with the session.
     office.home.kill_daemon();
     office.home.start_daemon();
     assert!(office.run(&request).unwrap().repeated);
@@ -333,7 +333,7 @@ fn a_repeated_request_answers_with_what_the_first_has_made() {
 
 /// B7: the same for one pane.
 #[test]
-fn a_pane_is_started_once_for_a_key() {
+fn pane_is_created_once_per_key() {
     let office = Office::new();
     office.home.start_daemon();
     let new = |key: &str, more: &[&str]| {
@@ -361,16 +361,16 @@ fn a_pane_is_started_once_for_a_key() {
     assert_eq!(anew["repeated"], Value::Null);
 }
 
-/// R29: what is wrong with a file is told with its line, and nothing is made.
+/// R29: errors in a team file are reported with their line, and nothing is created.
 #[test]
-fn a_file_with_something_wrong_in_it_makes_nothing() {
+fn invalid_team_file_creates_nothing() {
     let office = Office::new();
     office.home.start_daemon();
     let cases = [
         ("session = \"../x\"\n[[pane]]\n", "team.toml:1:11"),
         (
             "[[pane]]\nname = \"a\"\n[[pane]]\nname = \"a\"\n",
-            "team.toml:3:1: two panes are called `a`",
+            "team.toml:3:1: duplicate pane name `a`",
         ),
         (
             "[[pane]]\nname = \"a\"\nafter = [\"b\"]\n[[pane]]\nname = \"b\"\nafter = [\"a\"]\n",
@@ -384,22 +384,22 @@ fn a_file_with_something_wrong_in_it_makes_nothing() {
         ("[[pane]]\nready = { text = \"(\" }\ncommand = [\"true\"]\n", "regular expression"),
         ("[[pane]]\nunit = \"\\u001b[2J\"\n", "team.toml:2:"),
     ];
-    for (text, told) in cases {
+    for (text, expected) in cases {
         office.write(text);
 
         let refused = office.up(&[]).fails_with(2);
 
-        assert!(refused.contains(told), "{text:?}: {refused}");
+        assert!(refused.contains(expected), "{text:?}: {refused}");
     }
     office.ccmux(&["up", "nowhere.toml"]).fails_with(2);
     office.ccmux(&["up", "--preset", "eight"]).fails_with(2);
     office.ccmux(&["down", "nobody"]).fails_with(3);
-    office.is_empty();
+    office.assert_empty();
 }
 
-/// R29: the team of seven comes up as it is, and its file can be changed.
+/// R29: the example team of seven starts, and its file can be changed.
 #[test]
-fn the_team_of_seven_comes_up() {
+fn example_team_of_seven_starts() {
     let office = Office::new();
     let printed = office.ccmux(&["up", "--preset", "seven", "--agent", "shell", "--print"]).ok();
     assert!(printed.starts_with("#:schema "), "{printed}");
@@ -407,7 +407,7 @@ fn the_team_of_seven_comes_up() {
 
     let shown = office.ccmux(&["up", "--preset", "seven", "--agent", "shell"]).ok();
 
-    assert!(shown.contains("7 of 7 panes run"), "{shown}");
+    assert!(shown.contains("7 of 7 panes running"), "{shown}");
     let panes = office.panes();
     assert_eq!(names(&panes), ["dev1", "dev2", "dev3", "pm", "qa1", "qa2", "ux"]);
     for (name, pane) in &panes {
@@ -421,10 +421,10 @@ fn the_team_of_seven_comes_up() {
     assert_eq!(schema["title"], "ccmux team");
 }
 
-/// R28, R30: a manager and the units come up from the template; in legacy mode they share the
-/// project's directory.
+/// R28, R30: a manager and units start from the template; in legacy mode they share the project's
+/// directory.
 #[test]
-fn a_manager_and_units_come_up() {
+fn manager_and_units_start_from_template() {
     let office = Office::new();
 
     let up = ["up", "--preset", "units", "--agent", "shell", "--json"];
@@ -435,7 +435,7 @@ fn a_manager_and_units_come_up() {
     for (name, unit) in [("core-1", "core"), ("core-lead", "core"), ("surface-2", "surface")] {
         assert_eq!(panes[name]["unit"], unit, "{made}");
     }
-    assert_eq!(made["panes"][0]["name"], "manager", "in the order of the file");
+    assert_eq!(made["panes"][0]["name"], "manager", "panes are in the order of the file");
     let session = &made["session"];
     assert_eq!((&session["template"], &session["status"]), (&"default".into(), &"running".into()));
     let dir = Path::new(session["dir"].as_str().unwrap());
@@ -444,7 +444,7 @@ fn a_manager_and_units_come_up() {
         serde_json::from_slice(&fs::read(dir.join("config.json")).unwrap()).unwrap();
     assert_eq!(origin["kind"], "team");
 
-    // What the environment says counts where the file says nothing.
+    // The environment applies where the file sets nothing.
     office.write("session = \"old\"\n[[pane]]\nname = \"a\"\ncommand = [\"sleep\", \"1000\"]\n");
     let legacy = office.up(&[]).env("CCMUX_SESSION_MODE", "legacy").json();
     assert_eq!(legacy["session"]["mode"], "legacy");
@@ -455,9 +455,9 @@ fn a_manager_and_units_come_up() {
     assert!(office.up(&[]).fails_with(4).contains("legacy, not isolated"));
 }
 
-/// B7, R30: what a pane is told first is a message like any other, and arrives.
+/// B7, R30: a pane's initial prompt is delivered as a message.
 #[test]
-fn what_a_pane_is_told_first_arrives() {
+fn initial_prompt_is_delivered_once() {
     let office = Office::new();
     office.write(
         "session = \"web\"\n[[pane]]\nname = \"echo\"\nworkspace = \"empty\"\n\
@@ -468,7 +468,7 @@ fn what_a_pane_is_told_first_arrives() {
 
     let wait = ["wait", "echo", "--for", "text=begin with the tests", "--timeout", "110"];
     office.ccmux(&wait).ok();
-    // It is told once, not whenever the team is brought up.
+    // Another `up` does not repeat it.
     office.up(&[]).json();
     let listed = office.ccmux(&["message", "ls", "--session", "web", "--json"]).json();
     assert_eq!(listed["messages"].as_array().unwrap().len(), 1, "{listed}");

@@ -1,4 +1,4 @@
-//! B6: the whole tree dies with its pane, double forks included.
+//! B6: all processes of a pane end with it, double forks included.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,19 +7,19 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use client::Connection;
 use model::ProcessIdentity;
-use protocol::client::Connection;
-use protocol::look::Typing;
 use protocol::pane::{Request, SOCKET};
+use protocol::pane_io::Typing;
 use testkit::{DEADLINE, Home, Pane, process, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// The grace period that the tests give, in seconds.
+/// Grace period of the tests, in seconds.
 const GRACE: &str = "1";
 
-/// A pane whose program ignores every polite signal and leaves `daemons` behind that do so too,
-/// each in a session of its own.
+/// Starts a pane whose program ignores termination signals and leaves `daemons` behind that do the
+/// same, each in its own session.
 fn deaf_pane(home: &Home, name: &str, daemons: usize) -> (Pane, Vec<ProcessIdentity>) {
     let pids = home.dir().join(format!("{name}.pids"));
     let agent = home.fake_agent();
@@ -36,7 +36,7 @@ fn deaf_pane(home: &Home, name: &str, daemons: usize) -> (Pane, Vec<ProcessIdent
     ];
     let pane = home.start_pane(name, &command);
     let mut found = Vec::new();
-    wait_until("the daemons have said who they are", DEADLINE, || {
+    wait_until("the daemons have written their pids", DEADLINE, || {
         let text = fs::read_to_string(&pids).unwrap_or_default();
         found =
             text.lines().filter_map(|line| process::identity(line.trim().parse().ok()?)).collect();
@@ -46,7 +46,7 @@ fn deaf_pane(home: &Home, name: &str, daemons: usize) -> (Pane, Vec<ProcessIdent
 }
 
 #[test]
-fn close_leaves_no_process_of_a_deaf_pane() {
+fn close_kills_processes_that_ignore_signals() {
     let home = Home::new(CCMUX);
     let (pane, daemons) = deaf_pane(&home, "deaf", 3);
 
@@ -54,13 +54,13 @@ fn close_leaves_no_process_of_a_deaf_pane() {
 
     assert!(!process::is_alive(&pane.head));
     for daemon in &daemons {
-        assert!(!process::is_alive(daemon), "{daemon:?} is still there");
+        assert!(!process::is_alive(daemon), "{daemon:?} still runs");
     }
     home.ccmux(&["show", "deaf"]).fails_with(3);
 }
 
 #[test]
-fn a_polite_program_is_given_the_time_to_leave_by_itself() {
+fn program_may_exit_within_grace_period() {
     let home = Home::new(CCMUX);
     let script = "trap 'echo saved > left; exit 7' HUP; echo ready; while :; do sleep 0.05; done";
     let pane = home.start_pane("polite", &["sh", "-c", script]);
@@ -73,14 +73,14 @@ fn a_polite_program_is_given_the_time_to_leave_by_itself() {
     assert_eq!(shown["ending"]["code"], 7);
     assert_eq!(shown["ending"]["reason"], "stopped");
     let left = Path::new(shown["cwd"].as_str().unwrap()).join("left");
-    assert!(left.exists(), "it could not save what it had");
+    assert!(left.exists(), "the program was killed before it had saved");
     assert!(!process::is_alive(&pane.head));
 }
 
 #[test]
-fn what_a_program_leaves_behind_goes_with_it() {
+fn background_processes_are_killed_when_program_exits() {
     let home = Home::new(CCMUX);
-    // A child with a session of its own, and a head that then ends by itself.
+    // A child in its own session, and a program that then exits.
     let script = "setsid sh -c 'echo $$ > child; exec sleep 1000' & \
                   while [ ! -s child ]; do sleep 0.01; done; exit 3";
     home.ccmux(&["new", "-d", "-n", "short", "--", "sh", "-c", script]).ok();
@@ -91,12 +91,12 @@ fn what_a_program_leaves_behind_goes_with_it() {
     let child = Path::new(shown["cwd"].as_str().unwrap()).join("child");
     let child = fs::read_to_string(child).unwrap();
     let child = child.trim().parse().unwrap();
-    assert!(process::stat(child).is_none_or(|stat| stat.is_zombie()), "{child} is still there");
+    assert!(process::stat(child).is_none_or(|stat| stat.is_zombie()), "{child} still runs");
     assert_eq!(shown["ending"]["code"], 3);
 }
 
 #[test]
-fn heavy_two_hundred_deaf_panes_leave_no_process_when_close_returns() {
+fn heavy_close_of_two_hundred_deaf_panes_leaves_no_process() {
     const PANES: usize = 200;
     let home = Home::new(CCMUX);
     home.start_daemon();
@@ -121,18 +121,18 @@ fn heavy_two_hundred_deaf_panes_leave_no_process_when_close_returns() {
             process::stat(*pid).is_some_and(|stat| stat.start == *start && !stat.is_zombie())
         })
         .collect();
-    assert!(left.is_empty(), "still there: {left:?}");
-    // A figure to look at, not an assertion: machines differ.
+    assert!(left.is_empty(), "still running: {left:?}");
+    // Printed, not asserted: machines differ.
     println!("{PANES} panes with {} processes gone after {took:?}", everyone.len());
 }
 
 #[test]
-fn a_daemon_started_from_within_a_pane_does_not_go_with_it() {
+fn daemon_started_inside_a_pane_survives_its_close() {
     let home = Home::new(CCMUX);
     let outer = home.start_pane("outer", &["sh"]);
     home.kill_daemon();
     home.ccmux(&["daemon", "status"]).fails_with(6);
-    // Typed by hand, because a command of ours would start the daemon itself.
+    // Typed into the pane, because a command of the test would start the daemon itself.
     let mut connection = Connection::open(&outer.dir, SOCKET).unwrap();
     let typing = Typing { text: format!("{CCMUX} ls"), enter: true, ..Typing::default() };
     connection.ask_keeper(&Request::Type(typing)).unwrap();
@@ -144,7 +144,7 @@ fn a_daemon_started_from_within_a_pane_does_not_go_with_it() {
 
     home.ccmux(&["close", "outer", "--grace", GRACE]).ok();
 
-    assert!(process::is_alive(&daemon), "the daemon went with the pane");
-    assert!(process::is_alive(&inner.head), "another pane went with the pane");
+    assert!(process::is_alive(&daemon), "the daemon was killed with the pane");
+    assert!(process::is_alive(&inner.head), "another pane was killed with the pane");
     assert_eq!(home.daemon(), daemon);
 }

@@ -1,4 +1,4 @@
-//! R16, R18, B8: panes work in trees of their own, and what is in them is never lost.
+//! R16, R18, B8: panes work in their own worktrees, and work in them is never lost.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use model::Size;
 use serde_json::Value;
-use testkit::soak::how_often;
+use testkit::soak::repetitions;
 use testkit::{FullDisk, Home, Invocation, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// Whatever is waited for takes a moment; a machine that is busy with other things takes longer.
+/// Deadline for anything that is waited for; generous for a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A home with a git repository in it.
+/// A home with a git repository.
 struct Project {
     home: Home,
     repo: PathBuf,
@@ -35,7 +35,7 @@ impl Project {
         fs::create_dir_all(repo.join("src/deep")).unwrap();
         put(&repo.join("README"), "read me\n");
         put(&repo.join("src/deep/code"), "code\n");
-        put(&repo.join(".gitignore"), ".env\n*.log\n");
+        put(&repo.join(".gitignore"), ".env\n*.log\ntarget/\n");
         let project = Self { home, repo };
         project.git(&["init", "--quiet", "--initial-branch=main"]);
         project.git(&["add", "."]);
@@ -43,7 +43,7 @@ impl Project {
         project
     }
 
-    /// Git in the repository, as somebody.
+    /// Runs git in the repository with an identity.
     fn git(&self, words: &[&str]) -> String {
         self.git_in(&self.repo, words)
     }
@@ -51,14 +51,14 @@ impl Project {
     fn git_in(&self, dir: &Path, words: &[&str]) -> String {
         let who = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
         let words: Vec<&str> = who.into_iter().chain(words.iter().copied()).collect();
-        self.home.program("git", &words).dir(dir).patience(LONG).ok()
+        self.home.program("git", &words).dir(dir).timeout(LONG).ok()
     }
 
     fn ccmux(&self, words: &[&str]) -> Invocation {
-        self.home.ccmux(words).dir(&self.repo).patience(LONG)
+        self.home.ccmux(words).dir(&self.repo).timeout(LONG)
     }
 
-    /// A pane that does nothing, with these options.
+    /// Creates a sleeping pane with these options.
     fn new_pane(&self, name: &str, options: &[&str]) -> Value {
         let begin = ["new", "-d", "--json", "-n", name];
         let words: Vec<&str> =
@@ -71,22 +71,22 @@ impl Project {
         said.lines().map(str::to_owned).collect()
     }
 
-    /// How many work trees git knows, without the main one.
+    /// Returns the number of linked worktrees.
     fn entries(&self) -> usize {
         fs::read_dir(self.repo.join(".git/worktrees")).map_or(0, Iterator::count)
     }
 
-    /// Nothing of any pane is in the repository.
+    /// Asserts that nothing of a pane is in the repository.
     #[track_caller]
-    fn is_untouched(&self) {
+    fn assert_untouched(&self) {
         assert_eq!(self.branches(), ["main"]);
         assert_eq!(self.entries(), 0);
         assert_eq!(self.git(&["status", "--porcelain"]), "");
     }
 
-    /// Closes a pane that has work, and gives the word for exactly that work.
+    /// Closes a pane with unsaved work, and returns the token for that work.
     #[track_caller]
-    fn refuses(&self, pane: &str, named: &str) -> String {
+    fn assert_close_refused(&self, pane: &str, named: &str) -> String {
         let refused = self.ccmux(&["close", "--json", pane]).fails_with(4);
         let refused: Value = serde_json::from_str(&refused).unwrap();
         let message = refused["error"]["message"].as_str().unwrap();
@@ -101,9 +101,9 @@ fn path(pane: &Value, field: &str) -> PathBuf {
     PathBuf::from(pane[field].as_str().unwrap_or_else(|| panic!("no {field} in {pane}")))
 }
 
-/// R16: in a repository a pane gets a work tree on a branch of its own, in the same subdirectory.
+/// R16: in a repository a pane gets a worktree on its own branch, in the same subdirectory.
 #[test]
-fn a_pane_in_a_repository_works_in_a_tree_and_on_a_branch_of_its_own() {
+fn pane_in_repository_gets_its_own_worktree_and_branch() {
     let project = Project::new();
     let words = ["new", "-d", "--json", "-n", "dev.lock", "--session", "a..b"];
     let deep = project.repo.join("src/deep");
@@ -126,7 +126,7 @@ fn a_pane_in_a_repository_works_in_a_tree_and_on_a_branch_of_its_own() {
     assert_eq!(fs::read_to_string(cwd.join("code")).unwrap(), "code\n");
     let head = project.git_in(&tree, &["symbolic-ref", "--short", "HEAD"]);
     assert_eq!(head.trim(), "ccmux/a.-b/dev-lock");
-    // What one writes, the other does not see, and neither does the user.
+    // Changes in one worktree are not visible in the other, nor in the user's.
     put(&cwd.join("code"), "changed\n");
     for other in [&project.repo, &path(&second, "workspace")] {
         assert_eq!(fs::read_to_string(other.join("src/deep/code")).unwrap(), "code\n");
@@ -135,12 +135,12 @@ fn a_pane_in_a_repository_works_in_a_tree_and_on_a_branch_of_its_own() {
 
     project.ccmux(&["close", "dev.lock", "two"]).ok();
 
-    project.is_untouched();
+    project.assert_untouched();
 }
 
 /// R16: a clone, a copy, an empty directory, the directory itself.
 #[test]
-fn every_kind_of_workspace_is_what_it_says() {
+fn every_workspace_kind_works() {
     let project = Project::new();
     let plain = project.home.dir().join("plain");
     fs::create_dir_all(plain.join("inner")).unwrap();
@@ -173,12 +173,12 @@ fn every_kind_of_workspace_is_what_it_says() {
         assert_eq!(path(pane, "cwd"), project.repo);
     }
     project.ccmux(&["close", "clone", "copy", "empty", "shared", "legacy"]).ok();
-    project.is_untouched();
+    project.assert_untouched();
 }
 
-/// Design: where nothing follows from the directory, the user is asked to choose.
+/// Where the directory implies no workspace kind, the user has to choose.
 #[test]
-fn a_pane_gets_no_copy_of_a_home_and_the_error_names_the_choices() {
+fn home_directory_is_not_copied_and_error_names_choices() {
     let project = Project::new();
     let home = project.home.dir().join("home");
     let above = project.home.dir().to_owned();
@@ -193,37 +193,37 @@ fn a_pane_gets_no_copy_of_a_home_and_the_error_names_the_choices() {
         }
     }
     let refused = project.home.ccmux(&["new", "-d", "--workspace", "worktree"]).dir(&large);
-    assert!(refused.fails_with(4).contains("no git repository"));
+    assert!(refused.fails_with(4).contains("not in a git repository"));
 
     let listed = project.ccmux(&["ls", "--json"]).json();
     assert_eq!(testkit::home::pane_ids(&listed).len(), 0, "{listed}");
 }
 
-/// Design: who types nothing but `ccmux` is not asked what to choose.
+/// `ccmux` without arguments does not ask.
 #[test]
-fn bare_ccmux_in_a_home_shares_it_and_says_so() {
+fn ccmux_without_arguments_in_home_shares_it_with_notice() {
     let home = Home::new(CCMUX);
     let own = home.dir().join("home");
     let none: [&str; 0] = [];
 
-    let screen = home.ccmux(&none).dir(&own).screen(Size::DEFAULT).patience(LONG);
+    let screen = home.ccmux(&none).dir(&own).screen(Size::DEFAULT).timeout(LONG);
 
-    wait_until("a pane is there", LONG, || {
+    wait_until("a pane exists", LONG, || {
         let listed = home.ccmux(&["ls", "--json"]).json();
         let pane = &listed["sessions"][0]["panes"][0];
         pane["workspace_kind"] == "shared" && pane["cwd"] == own.to_str().unwrap()
     });
-    screen.wait_until("it was said", |view| {
-        String::from_utf8_lossy(view.raw()).contains("works in it directly")
+    screen.wait_until("the notice is shown", |view| {
+        String::from_utf8_lossy(view.raw()).contains("uses the directory directly")
     });
 }
 
-/// R16: files that the user lists are carried over, and nothing that lies outside.
+/// R16: listed ignored files are copied, but nothing from outside of the repository.
 #[test]
-fn files_that_git_ignores_are_carried_over_when_the_user_lists_them() {
+fn listed_ignored_files_are_copied_into_worktree() {
     let project = Project::new();
     let outside = project.home.dir().join("outside");
-    put(&outside, "secret of somebody else\n");
+    put(&outside, "not to be copied\n");
     put(&project.repo.join(".env"), "KEY=1\n");
     put(&project.repo.join("src/a.log"), "log\n");
     put(&project.repo.join("other.log"), "log\n");
@@ -241,54 +241,54 @@ fn files_that_git_ignores_are_carried_over_when_the_user_lists_them() {
         }
         project.ccmux(&["stop", kind]).ok();
         put(&tree.join(".env"), "KEY=changed\n");
-        let token = project.refuses(kind, ".env");
+        let token = project.assert_close_refused(kind, ".env");
         project.ccmux(&["close", kind, "--discard", &token]).ok();
     }
     assert_eq!(fs::read_to_string(project.repo.join(".env")).unwrap(), "KEY=1\n");
 }
 
-/// B8: work is named, kept, and lost only by the word for exactly that work.
+/// B8: unsaved work is named, kept, and discarded only with its token.
 #[test]
-fn work_in_a_tree_keeps_its_pane_until_exactly_that_work_is_named() {
+fn unsaved_work_blocks_close_until_its_token_is_given() {
     let project = Project::new();
     let pane = project.new_pane("dev", &["--session", "team"]);
     let tree = path(&pane, "workspace");
     project.ccmux(&["stop", "dev"]).ok();
 
     put(&tree.join("new file"), "one\n");
-    let untracked = project.refuses("dev", "new file");
-    assert_eq!(project.home.show("dev")["state"], "exited", "it stays on the list");
+    let untracked = project.assert_close_refused("dev", "new file");
+    assert_eq!(project.home.show("dev")["state"], "exited", "the pane is still listed");
     assert!(tree.join("new file").is_file());
     put(&tree.join("new file"), "another\n");
     project.ccmux(&["close", "dev", "--discard", &untracked]).fails_with(4);
     project.git_in(&tree, &["add", "."]);
-    project.refuses("dev", "new file");
+    project.assert_close_refused("dev", "new file");
     project.git_in(&tree, &["stash", "--quiet"]);
-    let stashed = project.refuses("dev", "stashed");
+    let stashed = project.assert_close_refused("dev", "stashed");
     project.git_in(&tree, &["stash", "pop", "--quiet"]);
     project.git_in(&tree, &["commit", "--quiet", "-m", "work"]);
-    project.refuses("dev", "1 commit that only ccmux/team/dev has");
+    project.assert_close_refused("dev", "1 commit only on ccmux/team/dev");
     project.ccmux(&["close", "dev", "--discard", &stashed]).fails_with(4);
     let purge = project.ccmux(&["purge", "team", "--yes"]).fails_with(4);
     assert!(purge.contains("1 commit") && purge.contains("--discard"), "{purge}");
     assert!(project.branches().contains(&"ccmux/team/dev".to_owned()));
     assert_eq!(project.git(&["log", "-1", "--format=%s", "ccmux/team/dev"]).trim(), "work");
 
-    // Merged elsewhere, nothing is on the branch that would be lost.
+    // After a merge elsewhere the branch has nothing to lose.
     project.git(&["merge", "--quiet", "--ff-only", "ccmux/team/dev"]);
     project.ccmux(&["close", "dev"]).ok();
     assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
 
     let pane = project.new_pane("gone", &["--session", "team"]);
     put(&path(&pane, "workspace").join("x"), "x");
-    let token = project.refuses("gone", "not committed: x");
+    let token = project.assert_close_refused("gone", "not committed: x");
     project.ccmux(&["purge", "team", "--yes", "--discard", &token]).ok();
     assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
 }
 
-/// B8: a clone keeps its commits until somebody else has them; copies and output likewise.
+/// B8: a clone keeps commits that exist nowhere else; copies and output likewise.
 #[test]
-fn work_in_clones_copies_and_output_is_kept_as_well() {
+fn unsaved_work_in_clones_copies_and_output_is_kept() {
     let project = Project::new();
     let clone = project.new_pane("clone", &["--workspace", "clone"]);
     let work = project.home.work();
@@ -298,13 +298,13 @@ fn work_in_clones_copies_and_output_is_kept_as_well() {
 
     let tree = path(&clone, "workspace");
     project.git_in(&tree, &["commit", "--quiet", "--allow-empty", "-m", "work"]);
-    project.refuses("clone", "1 commit");
+    project.assert_close_refused("clone", "1 commit");
     project.git_in(&tree, &["push", "--quiet", "origin", "HEAD"]);
     project.ccmux(&["close", "clone"]).ok();
-    assert_eq!(project.branches().len(), 3, "what was pushed is the user's");
+    assert_eq!(project.branches().len(), 3, "the pushed branch is kept");
 
     put(&path(&copy, "workspace").join("result"), "42\n");
-    let token = project.refuses("copy", "result");
+    let token = project.assert_close_refused("copy", "result");
     let gc = project.ccmux(&["gc", "--dry-run", "--json"]).json();
     let usage = gc["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == "copy").unwrap();
     assert_eq!(usage["frees"], 0);
@@ -312,13 +312,13 @@ fn work_in_clones_copies_and_output_is_kept_as_well() {
     project.ccmux(&["close", "copy", "--discard", &token]).ok();
 
     put(&path(&output, "output").join("report"), "done\n");
-    let token = project.refuses("out", "output/: report");
+    let token = project.assert_close_refused("out", "output/: report");
     project.ccmux(&["close", "out", "--discard", &token]).ok();
 }
 
-/// B8: somebody who still works in a tree is named.
+/// B8: a process that still uses a worktree is named.
 #[test]
-fn a_tree_in_which_somebody_works_stays() {
+fn worktree_used_by_a_process_is_kept() {
     let project = Project::new();
     let pane = project.new_pane("dev", &[]);
     let tree = path(&pane, "workspace");
@@ -331,17 +331,17 @@ fn a_tree_in_which_somebody_works_stays() {
     assert!(refused.contains(&format!("process {}", visitor.id())), "{refused}");
     assert!(tree.join("README").is_file());
     project.ccmux(&["close", "dev"]).ok();
-    project.is_untouched();
+    project.assert_untouched();
 }
 
-/// R24: a pane goes on where it was, or says what is missing.
+/// R24: a pane is restored in its worktree, or reports what is missing.
 #[test]
-fn a_restored_pane_works_in_the_same_tree() {
+fn restored_pane_uses_same_worktree() {
     let project = Project::new();
     let pane = project.new_pane("dev", &[]);
     let tree = path(&pane, "workspace");
     project.ccmux(&["stop", "dev"]).ok();
-    // As a git leaves it behind that is killed.
+    // As left behind by a killed git.
     let git_dir = project.git_in(&tree, &["rev-parse", "--absolute-git-dir"]);
     let lock = Path::new(git_dir.trim()).join("index.lock");
     put(&lock, "");
@@ -352,20 +352,20 @@ fn a_restored_pane_works_in_the_same_tree() {
     assert_eq!(path(&again, "workspace"), tree);
     let pid = again["pid"].as_u64().unwrap();
     assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), tree);
-    assert!(!lock.exists(), "nobody of its tree was left who could need it");
+    assert!(!lock.exists(), "the stale git lock was not removed");
     project.ccmux(&["stop", "dev"]).ok();
     fs::rename(&tree, tree.with_extension("away")).unwrap();
     let refused = project.ccmux(&["restore", "dev"]).fails_with(4);
     assert!(refused.contains("is missing") && refused.contains("trash"), "{refused}");
-    assert!(!tree.exists(), "nothing is invented");
+    assert!(!tree.exists(), "the worktree was recreated");
     fs::rename(tree.with_extension("away"), &tree).unwrap();
     project.ccmux(&["close", "dev"]).ok();
-    project.is_untouched();
+    project.assert_untouched();
 }
 
-/// Commands of a project are run when the user trusted exactly them, and not otherwise.
+/// A project's commands run only if the user trusted exactly these commands.
 #[test]
-fn a_project_sets_up_its_workspaces_once_it_is_trusted() {
+fn trusted_project_commands_set_up_workspaces() {
     let project = Project::new();
     let file = project.repo.join(".ccmux.toml");
     let wishes = |script: &str| {
@@ -375,17 +375,17 @@ fn a_project_sets_up_its_workspaces_once_it_is_trusted() {
         );
         put(&file, &text.replace("../torn", project.home.dir().join("torn").to_str().unwrap()));
     };
-    wishes("echo $PANE_ID > set-up.log");
+    wishes("mkdir target; echo $PANE_ID > target/set-up.log");
 
     let new = ["new", "-d", "--json", "-n", "one", "--", "sleep", "1000"];
     let untrusted = project.ccmux(&new).json();
     let warning = untrusted["warnings"][0].as_str().unwrap();
     assert!(warning.contains(".ccmux.toml") && warning.contains("ccmux trust"), "{warning}");
-    assert!(!path(&untrusted["pane"], "workspace").join("set-up.log").exists());
+    assert!(!path(&untrusted["pane"], "workspace").join("target/set-up.log").exists());
 
     project.ccmux(&["trust"]).ok();
     let pane = project.new_pane("two", &[]);
-    let made = path(&pane, "workspace").join("set-up.log");
+    let made = path(&pane, "workspace").join("target/set-up.log");
     assert_eq!(fs::read_to_string(made).unwrap().trim(), pane["id"]);
     project.ccmux(&["close", "two"]).ok();
     let torn = fs::read_to_string(project.home.dir().join("torn")).unwrap();
@@ -406,9 +406,9 @@ fn a_project_sets_up_its_workspaces_once_it_is_trusted() {
     assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
 }
 
-/// R16: without git nobody gets a branch, and whoever did not ask for a copy is told why he has one.
+/// R16: without git there is no branch, and a copy made instead is explained.
 #[test]
-fn a_copy_in_want_of_git_is_not_made_in_silence() {
+fn copy_without_git_prints_a_warning() {
     let project = Project::new();
     let bin = project.home.dir().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -421,31 +421,29 @@ fn a_copy_in_want_of_git_is_not_made_in_silence() {
         project.ccmux(&words.concat()).env("PATH", &bin)
     };
 
-    let told = new("auto", &[]).json();
+    let copied = new("auto", &[]).json();
     let wanted = new("wanted", &["--workspace", "copy"]).json();
     let refused = new("refused", &["--workspace", "worktree"]).fails_with(4);
 
-    assert_eq!(told["pane"]["workspace_kind"], "copy");
-    let warning = told["warnings"][0].as_str().unwrap();
+    assert_eq!(copied["pane"]["workspace_kind"], "copy");
+    let warning = copied["warnings"][0].as_str().unwrap();
     assert!(warning.contains("git is not on your PATH"), "{warning}");
     assert!(warning.contains("install git"), "{warning}");
     assert_eq!(wanted["warnings"], Value::Null, "{wanted}");
-    assert!(refused.contains("is not on your PATH"), "{refused}");
+    assert!(refused.contains("git not found in PATH"), "{refused}");
     let said = project.ccmux(&["new", "-d", "--", "sleep", "1000"]).env("PATH", &bin).run();
     assert!(said.stderr.contains("git is not on your PATH"), "{}", said.stderr);
 }
 
-/// R18: not even root writes to what is shared, and what is shared later on is there at once.
-/// Whoever starts the daemon in a pane can share, too.
+/// R18: not even root can write to shared files, and files shared later appear at once. A daemon
+/// started inside a pane can share, too.
 #[test]
-fn a_pane_of_roots_cannot_write_to_what_is_shared() {
+fn root_pane_cannot_write_shared_files() {
+    testkit::require!(Root, Mount);
     let project = Project::new();
     let pane = project.new_pane("dev", &["--workspace", "shared"]);
-    let space = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
-    if !rustix::process::geteuid().is_root() || space(&pane["pid"].to_string()) == space("self") {
-        println!("skipped: only root needs it, and only where it may mount");
-        return;
-    }
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).unwrap();
+    assert_ne!(namespace(&pane["pid"].to_string()), namespace("self"));
     let script = "while read line; do eval \"$line\"; done";
     let words = ["new", "-d", "-n", "sh", "--workspace", "shared", "--", "sh", "-c", script];
     project.ccmux(&words).ok();
@@ -464,17 +462,22 @@ fn a_pane_of_roots_cannot_write_to_what_is_shared() {
     // The next daemon descends from the pane.
     project.home.kill_daemon();
     let home = project.home.state_root();
-    let share = format!("{CCMUX} --home {} share src && echo do''ne", home.display());
-    run(&share, "done");
+    let list = format!("{CCMUX} --home {} ls && echo do''ne", home.display());
+    run(&list, "done");
+    project.ccmux(&["share", "src"]).ok();
     run("ls $CCMUX_SHARED/project-files/src && echo vis''ible", "visible");
     run("touch $CCMUX_SHARED/project-files/src/x || echo st''ill", "still");
     let daemon = project.home.daemon().pid.to_string();
-    assert_eq!(space(&daemon), space("self"), "it is in nobody's pane");
+    assert_eq!(
+        namespace(&daemon),
+        namespace("self"),
+        "the daemon is in the mount namespace of a pane"
+    );
 }
 
-/// R18: what is shared can be read by every pane.
+/// R18: every pane can read shared files.
 #[test]
-fn what_is_shared_is_found_by_every_pane() {
+fn shared_files_are_readable_in_every_pane() {
     let project = Project::new();
     let shared = project.ccmux(&["share", "--json", "README"]).json();
     let place = PathBuf::from(shared["files"][0]["path"].as_str().unwrap());
@@ -489,16 +492,15 @@ fn what_is_shared_is_found_by_every_pane() {
     project.ccmux(&["share", "--remove", "README"]).fails_with(3);
 }
 
-/// R14, R16: killed anywhere while a tree is made or taken away, either a whole pane is there or
-/// nothing of it.
+/// R14, R16: killed while a worktree is created or removed, the pane is complete or absent.
 #[test]
-fn a_daemon_that_is_killed_leaves_no_half_of_a_tree() {
+fn daemon_kill_leaves_no_partial_worktree() {
     const MADE: [&str; 6] = [
         "workspace.locked",
         "workspace.planned",
         "workspace.listed",
         "workspace.made",
-        "new.apart",
+        "new.isolation_dirs",
         "new.started",
     ];
     const UNMADE: [&str; 4] =
@@ -541,9 +543,9 @@ fn a_daemon_that_is_killed_leaves_no_half_of_a_tree() {
     }
 }
 
-/// R16: a git that outlives its daemon is waited for, and what it made is taken back.
+/// R16: a git that outlives its daemon is awaited, and its result removed.
 #[test]
-fn a_git_that_outlives_its_daemon_leaves_nothing_either() {
+fn git_outliving_its_daemon_leaves_no_worktree() {
     let mut home = Home::new(CCMUX);
     let (bin, marks) = (home.dir().join("bin"), home.dir().join("marks"));
     fs::create_dir(&marks).unwrap();
@@ -561,23 +563,21 @@ fn a_git_that_outlives_its_daemon_leaves_nothing_either() {
 
     let asked = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]);
     let asker = thread::spawn(move || asked.run());
-    wait_until("git is at it", LONG, || marks.join("waits").exists());
+    wait_until("git is running", LONG, || marks.join("waits").exists());
     project.home.kill_daemon();
     put(&marks.join("go"), "");
     asker.join().unwrap();
     project.home.start_daemon();
 
     project.ccmux(&["show", "dev"]).fails_with(3);
-    project.is_untouched();
+    project.assert_untouched();
 }
 
-/// A tree for which there is no room is taken back whole.
+/// A worktree that does not fit on the disk is removed completely.
 #[test]
-fn a_disk_that_is_full_leaves_nothing_of_a_tree() {
-    let Some(disk) = FullDisk::mount(24 << 20) else {
-        println!("skipped: this user may not mount a small disk");
-        return;
-    };
+fn full_disk_leaves_no_partial_worktree() {
+    testkit::require!(Mount);
+    let disk = FullDisk::mount(24 << 20);
     let home = Home::new(CCMUX).with_state_root(&disk.path().join("root"));
     let project = Project::of(home);
     let large = project.repo.join("large");
@@ -587,16 +587,16 @@ fn a_disk_that_is_full_leaves_nothing_of_a_tree() {
 
     let failed = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]).fails_with(1);
 
-    assert!(failed.contains("make room"), "{failed}");
+    assert!(failed.contains("free space"), "{failed}");
     project.ccmux(&["show", "dev"]).fails_with(3);
-    project.is_untouched();
+    project.assert_untouched();
 }
 
-/// Every pane of many that are asked for at once gets its tree, and all of it goes again.
-/// `CCMUX_SOAK_PANES` says how many.
+/// Every pane of many requested at once gets its worktree, and all are removed again.
+/// `CCMUX_SOAK_PANES` sets the number.
 #[test]
-fn heavy_panes_at_once_on_one_repository_all_get_their_trees() {
-    let count = how_often("CCMUX_SOAK_PANES", 30);
+fn heavy_panes_at_once_in_one_repository_all_get_worktrees() {
+    let count = repetitions("CCMUX_SOAK_PANES", 30);
     let project = Project::new();
     project.home.start_daemon();
 
@@ -622,7 +622,7 @@ fn heavy_panes_at_once_on_one_repository_all_get_their_trees() {
     }
     let words: Vec<&str> = ["close"].into_iter().chain(names.iter().map(String::as_str)).collect();
     project.ccmux(&words).ok();
-    project.is_untouched();
+    project.assert_untouched();
     let mut dirs = vec![project.repo.join(".git")];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).unwrap().flatten() {

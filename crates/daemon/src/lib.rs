@@ -1,17 +1,19 @@
 //! The supervisor of ccmux.
 //!
 //! ```text
-//!  control socket        serve      one task per connection, a skin over the operations
-//!        |
-//!        v
-//!    operations          command    one method per request, launch starts panes
-//!     |       |
-//!     v       v
-//!  registry  panes       registry   the one thread that writes the database
-//!     |       |          supervise  one task per live pane, which sees it end
-//!     v       v
-//!  ccmux.db  keepers     keeper     what is said to the process that holds a pane
+//!  boot          start, recovery, shutdown: connects everything, decides nothing
+//!    |
+//!  layers        control socket and HTTP: identify the caller, translate, word errors
+//!    |
+//!  operations    what can be asked of the daemon, one file each
+//!    |
+//!  services      messages, housekeeping, health -> coordination -> panes -> sessions
+//!    |
+//!  registry      the one writer of the database; events
 //! ```
+//!
+//! Dependencies point down. A service that must react to the life of panes observes it through
+//! `lifecycle` instead of being called by name.
 //!
 //! # Invariants
 //!
@@ -21,45 +23,24 @@
 //! - Whether a pane lives is asked of its keeper process, never stored.
 //! - Every task runs on one `TaskTracker`; a graceful stop waits for it.
 
-mod command;
-mod commons;
-mod conflicts;
-mod conversation;
-mod follow;
-mod frames;
+mod boot;
+mod coordination;
+mod fault;
+mod file_watch;
 mod health;
-mod hooked;
-mod http;
-mod index;
-mod keeper;
-mod launch;
-mod locks;
-mod logging;
+mod housekeeping;
+mod layers;
+mod lifecycle;
 mod messages;
-mod migrate;
-mod once;
-mod pane;
-mod ports;
-mod probe;
-mod recover;
+mod operations;
+mod panes;
 mod registry;
-mod replay;
-mod retire;
-mod serve;
-mod session;
-mod session_env;
-mod settings;
-mod spawn;
-mod start;
-mod state;
-mod supervise;
-mod supervisor;
-mod sweep;
+mod runtime;
+mod sessions;
 mod trash;
-mod watchman;
-mod workspace;
+mod wire;
 
+pub use boot::{RunningDaemon, Setup, StartError, run};
 pub use host::descriptors::close_inherited;
 pub use host::hooks;
 pub use host::{StateRoot, config, team};
-pub use start::{Setup, StartError, run};

@@ -1,9 +1,9 @@
-//! Control groups: the system's own means to keep processes within limits.
+//! Linux control groups, which limit the processes of a pane.
 //!
-//! Groups are made below the one that we are in, or, with version 2, below the nearest one above
-//! that we may use; never elsewhere, so that whoever limits us limits the panes with us. Version 1
-//! has a tree of groups per controller, version 2 one tree for all. What cannot be had is reported
-//! as not had: the caller has weaker means.
+//! Groups are created below the group of this process or, with version 2, below its nearest
+//! writable ancestor; never elsewhere, so limits on the daemon apply to its panes too. Version 1 has
+//! one tree per controller, version 2 a single tree. Groups that cannot be created are omitted; the
+//! caller falls back to weaker means.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,19 +11,23 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use model::limits::{Limits, Means, Resource};
+use model::PaneId;
+use model::limits::{Enforcement, Limits, Resource};
 
-/// What groups can limit.
+/// Resources that groups can limit.
 const RESOURCES: [Resource; 3] = [Resource::Memory, Resource::Processes, Resource::Cpu];
 
-/// The file with the processes of a group.
-const MEMBERS: &str = "cgroup.procs";
+/// The prefix of the names of groups of panes.
+const PREFIX: &str = "ccmux-";
 
-/// How long the processes of a group may take to be gone once they have ended.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The file that lists the processes of a group.
+const PROCS_FILE: &str = "cgroup.procs";
 
-/// How often it is looked whether they are.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long to wait for ended processes to leave their group.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Interval between two attempts to remove a group.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The groups of one pane.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +45,27 @@ enum Version {
     Two,
 }
 
-/// Where the groups of a pane called `name` would be made for what `limits` limit.
+/// Returns the name of the groups of a pane.
+#[must_use]
+pub fn name_of(pane: PaneId) -> String {
+    format!("{PREFIX}{pane}")
+}
+
+/// Returns the pane in whose group a process is, if it has one. A process that may write to the
+/// group tree can leave its group, so `None` does not mean that it belongs to no pane.
+#[must_use]
+pub fn pane_of(pid: u32) -> Option<PaneId> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines().find_map(pane_of_line)
+}
+
+/// The innermost group of a pane in a line of `/proc/PID/cgroup`.
+fn pane_of_line(line: &str) -> Option<PaneId> {
+    let path = line.splitn(3, ':').nth(2)?;
+    path.rsplit('/').find_map(|part| part.strip_prefix(PREFIX)?.parse().ok())
+}
+
+/// Returns where the groups called `name` would be created for the resources that `limits` limit.
 #[must_use]
 pub fn plan(name: &str, limits: &Limits) -> Groups {
     let wanted: Vec<Resource> =
@@ -50,21 +74,21 @@ pub fn plan(name: &str, limits: &Limits) -> Groups {
         return Groups::default();
     }
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let (mounts, ours) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+    let (mounts, own_groups) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
     let found = wanted.into_iter().filter_map(|resource| {
-        let (parent, version) = place(resource, &mounts, &ours)?;
+        let (parent, version) = parent_dir(resource, &mounts, &own_groups)?;
         Some((resource, Group { dir: parent.join(name), version }))
     });
     Groups(found.collect())
 }
 
-/// Where a group for this can be made.
-fn place(resource: Resource, mounts: &str, ours: &str) -> Option<(PathBuf, Version)> {
+/// Returns the directory below which a group for this resource can be created.
+fn parent_dir(resource: Resource, mounts: &str, own_groups: &str) -> Option<(PathBuf, Version)> {
     let controller = controller(resource)?;
-    if let Some(dir) = own_dir(mounts, ours, Some(controller)) {
+    if let Some(dir) = own_dir(mounts, own_groups, Some(controller)) {
         return Some((dir, Version::One));
     }
-    let own = own_dir(mounts, ours, None)?;
+    let own = own_dir(mounts, own_groups, None)?;
     let usable = own.ancestors().take_while(|dir| dir.join("cgroup.controllers").exists());
     for dir in usable {
         let has = |file: &str| {
@@ -74,11 +98,11 @@ fn place(resource: Resource, mounts: &str, ours: &str) -> Option<(PathBuf, Versi
         if !has("cgroup.controllers") {
             return None;
         }
-        // What groups above us hand on is for others to decide.
-        let handed_on = has("cgroup.subtree_control")
+        // Controllers are enabled only in our own group; groups above it must not be changed.
+        let is_enabled = has("cgroup.subtree_control")
             || dir == own
                 && put(&dir.join("cgroup.subtree_control"), &format!("+{controller}")).is_ok();
-        if handed_on && is_writable(dir) {
+        if is_enabled && is_writable(dir) {
             return Some((dir.to_owned(), Version::Two));
         }
     }
@@ -89,26 +113,26 @@ fn is_writable(dir: &Path) -> bool {
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// The directory of the group that we are in: of this controller in version 1, or in version 2.
-fn own_dir(mounts: &str, ours: &str, controller: Option<&str>) -> Option<PathBuf> {
+/// Returns the directory of our own group: of this controller in version 1, or in version 2.
+fn own_dir(mounts: &str, own_groups: &str, controller: Option<&str>) -> Option<PathBuf> {
     let names = |list: &str, name: &str| list.split(',').any(|word| word == name);
-    let group = ours.lines().find_map(|line| {
+    let group = own_groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let is_it = controller.map_or(controllers.is_empty(), |name| names(controllers, name));
-        is_it.then_some(path)
+        let matches = controller.map_or(controllers.is_empty(), |name| names(controllers, name));
+        matches.then_some(path)
     })?;
     let (root, mount) = mounts.lines().find_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
-        let is_it = match controller {
+        let matches = match controller {
             Some(name) => system.next()? == "cgroup" && names(system.nth(1)?, name),
             None => system.next()? == "cgroup2",
         };
         let mut fields = mount.split(' ').skip(3);
-        is_it.then_some((fields.next()?, fields.next()?))
+        matches.then_some((fields.next()?, fields.next()?))
     })?;
-    // In a container the mount may begin at our own group, or at one above it.
+    // In a container the mount may start at our own group or at one of its ancestors.
     let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or_default();
     let dir = Path::new(mount).join(below.trim_start_matches('/'));
     dir.is_dir().then_some(dir)
@@ -124,7 +148,7 @@ fn controller(resource: Resource) -> Option<&'static str> {
 }
 
 impl Groups {
-    /// Where they are.
+    /// Returns the directories of the groups.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = self.0.values().map(|group| group.dir.clone()).collect();
@@ -132,13 +156,13 @@ impl Groups {
         dirs
     }
 
-    /// Whether there is no group at all.
+    /// Returns whether there is no group.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Makes them with these limits. Those that cannot be made are left out.
+    /// Creates the groups with these limits. Groups that cannot be created are dropped.
     pub fn make(&mut self, limits: &Limits) {
         self.0.retain(|resource, group| {
             let made = match fs::create_dir(&group.dir) {
@@ -146,14 +170,14 @@ impl Groups {
                 _ => set(*resource, group, limits.of(*resource)).is_ok(),
             };
             if !made {
-                // Nobody is in it yet.
+                // The group is still empty.
                 let _missing = fs::remove_dir(&group.dir);
             }
             made
         });
     }
 
-    /// Takes over those of `others` that are for something that these are not for.
+    /// Adds the groups of `others` for resources without a group.
     pub fn add(&mut self, others: Self) {
         for (resource, group) in others.0 {
             self.0.entry(resource).or_insert(group);
@@ -163,41 +187,41 @@ impl Groups {
     /// Changes the limits.
     pub fn change(&self, limits: &Limits) {
         for (resource, group) in &self.0 {
-            // A limit below what is taken now may be refused; the next measurement shows it.
+            // A limit below the current usage may be refused; the next measurement shows it.
             let _refused = set(*resource, group, limits.of(*resource));
         }
     }
 
-    /// The files through which a process joins by writing `0`.
+    /// Opens the files through which a process joins the groups by writing `0`.
     #[must_use]
-    pub fn doors(&self) -> Vec<File> {
-        let open = |dir: PathBuf| File::options().write(true).open(dir.join(MEMBERS)).ok();
+    pub fn join_files(&self) -> Vec<File> {
+        let open = |dir: PathBuf| File::options().write(true).open(dir.join(PROCS_FILE)).ok();
         self.paths().into_iter().filter_map(open).collect()
     }
 
-    /// Puts a process into them.
+    /// Moves a process into the groups.
     pub fn enter(&self, pid: u32) {
         for dir in self.paths() {
-            // It may have ended.
-            let _ended = put(&dir.join(MEMBERS), &pid.to_string());
+            // The process may have ended.
+            let _ended = put(&dir.join(PROCS_FILE), &pid.to_string());
         }
     }
 
-    /// Leaves out those that this process is not in.
-    pub fn keep_those_with(&mut self, pid: u32) {
+    /// Drops the groups that this process is not a member of.
+    pub fn retain_containing(&mut self, pid: u32) {
         self.0.retain(|_, group| members(&group.dir).contains(&pid));
     }
 
-    /// Whether a group keeps this, and of which kind it is.
+    /// Returns the version of the group that limits a resource, if there is one.
     #[must_use]
-    pub fn means(&self, resource: Resource) -> Option<Means> {
+    pub fn means(&self, resource: Resource) -> Option<Enforcement> {
         self.0.get(&resource).map(|group| match group.version {
-            Version::One => Means::GroupV1,
-            Version::Two => Means::GroupV2,
+            Version::One => Enforcement::GroupV1,
+            Version::Two => Enforcement::GroupV2,
         })
     }
 
-    /// What is taken now.
+    /// Returns the current usage.
     #[must_use]
     pub fn used(&self, resource: Resource) -> Option<u64> {
         let group = self.0.get(&resource)?;
@@ -210,7 +234,7 @@ impl Groups {
         fs::read_to_string(group.dir.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// How often the system had to end a process for want of memory.
+    /// Returns how often the kernel killed a process because the group was out of memory.
     #[must_use]
     pub fn out_of_memory(&self) -> u64 {
         let Some(group) = self.0.get(&Resource::Memory) else { return 0 };
@@ -221,7 +245,7 @@ impl Groups {
         count(&group.dir.join(file), "oom_kill")
     }
 
-    /// How often the system refused a new process.
+    /// Returns how often the kernel refused a new process.
     #[must_use]
     pub fn refused_processes(&self) -> u64 {
         let Some(group) = self.0.get(&Resource::Processes) else { return 0 };
@@ -229,20 +253,20 @@ impl Groups {
     }
 }
 
-/// The number after `word` in a file of words and numbers.
+/// Returns the number after `word` in a file of words and numbers.
 fn count(path: &Path, word: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Sets, or takes away, one limit.
+/// Sets or removes one limit.
 fn set(resource: Resource, group: &Group, limit: Option<u64>) -> io::Result<()> {
     let put = |file: &str, value: String| put(&group.dir.join(file), &value);
     let or = |none: &str| limit.map_or_else(|| none.to_owned(), |limit| limit.to_string());
     match (resource, group.version) {
         (Resource::Memory, Version::One) => {
-            // Never below the one with swap, which is there only where swap is counted.
+            // The limit with swap must never be the lower one. It exists only if swap is accounted.
             let with_swap = || put("memory.memsw.limit_in_bytes", or("-1"));
             let _uncounted = with_swap();
             put("memory.limit_in_bytes", or("-1"))?;
@@ -255,7 +279,7 @@ fn set(resource: Resource, group: &Group, limit: Option<u64>) -> io::Result<()> 
         }
         (Resource::Processes, _) => put("pids.max", or("max")),
         (Resource::Cpu, Version::One) => {
-            // Version 1 counts from 1024 where everybody else counts from 100.
+            // The default is 1024 in version 1 and 100 in our scale.
             put("cpu.shares", (limit.unwrap_or(100) * 1024 / 100).max(2).to_string())
         }
         (Resource::Cpu, Version::Two) => put("cpu.weight", limit.unwrap_or(100).to_string()),
@@ -263,35 +287,35 @@ fn set(resource: Resource, group: &Group, limit: Option<u64>) -> io::Result<()> 
     }
 }
 
-/// Writes to a file of the kernel's, which takes each piece as a command.
+/// Writes to a control file, which takes each write as one command.
 fn put(path: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(value.as_bytes())
 }
 
 fn members(dir: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(dir.join(MEMBERS)).unwrap_or_default();
+    let text = fs::read_to_string(dir.join(PROCS_FILE)).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Removes a group whose processes have been ended, as soon as the last of them is gone; whether
-/// it is gone now. What is left in it belongs to somebody else and goes one group up. Blocks.
+/// Removes a group whose processes have been killed, as soon as the last of them is reaped. Returns
+/// whether the group is gone. Processes that remain are moved to the parent group. Blocks.
 pub fn remove(dir: &Path) -> bool {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match fs::remove_dir(dir) {
             Ok(()) => return true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
-            Err(_) if begun.elapsed() > PATIENCE => return false,
+            Err(_) if start.elapsed() > REMOVE_TIMEOUT => return false,
             Err(_) => {}
         }
-        if begun.elapsed() > PATIENCE / 2
+        if start.elapsed() > REMOVE_TIMEOUT / 2
             && let Some(parent) = dir.parent()
         {
             for pid in members(dir) {
-                let _ended = put(&parent.join(MEMBERS), &pid.to_string());
+                let _ended = put(&parent.join(PROCS_FILE), &pid.to_string());
             }
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 
@@ -300,25 +324,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_that_we_are_in_is_found_below_its_mount() {
+    fn own_dir_is_found_below_its_mount() {
         let dir = tempfile::tempdir().unwrap();
         let mount = dir.path().join("memory");
         fs::create_dir_all(mount.join("a/b")).unwrap();
         let at = mount.display();
-        let ours = "4:memory:/a/b\n3:cpu,cpuacct:/\n0::/\n";
+        let own_groups = "4:memory:/a/b\n3:cpu,cpuacct:/\n0::/\n";
         let line = |root: &str| format!("1 2 0:3 {root} {at} rw - cgroup cgroup rw,memory\n");
 
-        let whole = own_dir(&line("/"), ours, Some("memory"));
-        let part = own_dir(&line("/a"), ours, Some("memory"));
+        let whole = own_dir(&line("/"), own_groups, Some("memory"));
+        let part = own_dir(&line("/a"), own_groups, Some("memory"));
 
         assert_eq!(whole, Some(mount.join("a/b")));
         assert_eq!(part, None, "`b` is not below that mount");
-        assert_eq!(own_dir(&line("/"), ours, Some("pids")), None);
-        assert_eq!(own_dir(&line("/"), ours, None), None);
+        assert_eq!(own_dir(&line("/"), own_groups, Some("pids")), None);
+        assert_eq!(own_dir(&line("/"), own_groups, None), None);
     }
 
     #[test]
-    fn without_a_limit_no_group_is_planned() {
+    fn pane_of_line_finds_innermost_group_of_a_pane() {
+        let pane = PaneId::from_random([3; 16]);
+        let outer = PaneId::from_random([4; 16]);
+        let nested = format!("4:memory:/user/{}/{}/own", name_of(outer), name_of(pane));
+
+        assert_eq!(pane_of_line(&nested), Some(pane));
+        assert_eq!(pane_of_line("0::/user.slice/ccmux-x"), None);
+        assert_eq!(pane_of_line("0::/"), None);
+    }
+
+    #[test]
+    fn plan_without_limits_is_empty() {
         assert!(plan("x", &Limits::default()).is_empty());
         let off = Limits {
             memory: Some(model::limits::Amount(1 << 30)),
@@ -329,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_not_there_is_removed_already() {
+    fn remove_missing_group_succeeds() {
         let dir = tempfile::tempdir().unwrap();
 
         assert!(remove(&dir.path().join("none")));

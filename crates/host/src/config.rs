@@ -1,7 +1,7 @@
-//! The user's configuration: `config/ccmux.toml` in the state root.
+//! The user configuration: `config/ccmux.toml` in the state root.
 //!
-//! No file means the defaults. A file with anything wrong in it is refused as a whole, with
-//! everything that is wrong: half a configuration is one that nobody wrote.
+//! A missing file means the defaults. An invalid file is rejected as a whole, with all its problems,
+//! so that a configuration is never applied in part.
 
 mod position;
 mod reader;
@@ -24,42 +24,42 @@ pub(crate) use position::Positions;
 use crate::file::FileError;
 use crate::root::StateRoot;
 
-/// More than anybody writes by hand; what is larger is another file.
-const LARGEST: u64 = 1 << 20;
+/// Size limit of the file. A larger file was not written by hand.
+const MAX_SIZE: u64 = 1 << 20;
 
-/// The most problems that are told at once. Whoever has more has another file, too.
-const MOST_TOLD: usize = 50;
+/// Maximum number of problems that are reported.
+const MAX_REPORTED: usize = 50;
 
-/// The configuration in force.
+/// The effective configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// What was decided, by the user or by default.
+    /// The values from the file and the defaults.
     pub config: Config,
-    /// Where the file is, or would be.
+    /// Path of the file, which may not exist.
     pub path: PathBuf,
-    /// Whether there is one.
+    /// Whether the file exists.
     pub exists: bool,
-    /// The lines of the keys that the file has.
+    /// The line of each key in the file.
     lines: BTreeMap<String, usize>,
 }
 
-/// One value in force.
+/// One effective value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// The name of the key, with dots.
+    /// The full name of the key, with dots.
     pub key: String,
-    /// Its value.
+    /// The value.
     pub value: Value,
-    /// Who said so.
+    /// The source of the value.
     pub origin: Origin,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody decided otherwise.
+    /// The built-in default.
     Default,
-    /// The file says so.
+    /// The configuration file.
     File {
         /// The file.
         path: PathBuf,
@@ -68,68 +68,68 @@ pub enum Origin {
     },
 }
 
-/// Something that is wrong at one place of the file.
+/// A problem at a position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub path: PathBuf,
-    /// The line, counted from 1.
+    /// The line, starting at 1.
     pub line: usize,
-    /// The column, counted in characters from 1.
+    /// The column in characters, starting at 1.
     pub column: usize,
-    /// What is wrong, with the key concerned.
+    /// Description of the problem, with the key.
     pub message: String,
-    /// What was probably meant.
+    /// The name that was probably intended.
     pub suggestion: Option<String>,
 }
 
-/// Why there is no configuration.
+/// Failure to load the configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The operating system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A directory, or something that never ends.
+    /// The path is a directory or a special file.
     #[error("`{}` is not a file", .0.display())]
     NotAFile(PathBuf),
-    /// Somebody else decides what is in it.
-    #[error("`{}` belongs to user {owner}, not to us (user {us})", path.display())]
+    /// The file is owned by another user.
+    #[error("`{}` is owned by user {owner}, not by user {us}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Its owner.
+        /// The owner of the file.
         owner: u32,
-        /// Us.
+        /// The current user.
         us: u32,
     },
-    /// Others could decide what is in it, and it says which programs are started.
-    #[error("`{}` is writable by others (mode {mode:04o})", path.display())]
+    /// The file decides which programs are started, and other users can write to it.
+    #[error("`{}` is writable by other users (mode {mode:04o})", path.display())]
     Writable {
         /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// Not written by hand.
-    #[error("`{}` is larger than {LARGEST} bytes", .0.display())]
+    /// The file exceeds the size limit.
+    #[error("`{}` is larger than {MAX_SIZE} bytes", .0.display())]
     TooLarge(PathBuf),
-    /// Not text.
+    /// The file is not UTF-8.
     #[error("{}:{line}:{column}: not UTF-8", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// The line of the first byte that is no text.
+        /// The line of the first invalid byte.
         line: usize,
-        /// Its column.
+        /// The column of the first invalid byte.
         column: usize,
     },
-    /// Something is wrong with what it says. Never empty, in the order of the file.
-    #[error("{}", told(.0))]
+    /// The contents are invalid. The list is not empty and in file order.
+    #[error("{}", list(.0))]
     Invalid(Vec<Problem>),
 }
 
-/// Reads the configuration of a state root. The names in `reserved` cannot be given to agents.
+/// Loads the configuration of a state root. Agents cannot have a name in `reserved`.
 ///
 /// # Errors
 ///
@@ -144,13 +144,13 @@ pub fn load(root: &StateRoot, reserved: &[&str]) -> Result<Loaded, ConfigError> 
     }
 }
 
-/// Where the configuration of a state root is, or would be.
+/// Returns the path of the configuration file, which may not exist.
 #[must_use]
 pub fn path(root: &StateRoot) -> PathBuf {
     root.config().join("ccmux.toml")
 }
 
-/// Makes a configuration of the text of the file at `path`, which is not looked at.
+/// Parses the text of the configuration file at `path`, which is used for messages only.
 ///
 /// # Errors
 ///
@@ -161,7 +161,7 @@ pub fn parse(text: &str, path: &Path, reserved: &[&str]) -> Result<Loaded, Confi
 }
 
 impl Loaded {
-    /// Every value in force, in the order in which keys are explained.
+    /// Returns all effective values, in documentation order.
     #[must_use]
     pub fn values(&self) -> Vec<Effective> {
         let effective = |(key, value): (String, Value)| {
@@ -171,7 +171,7 @@ impl Loaded {
         entries(&self.config).into_iter().map(effective).collect()
     }
 
-    /// Where the value of a key comes from.
+    /// Returns the source of the value of a key.
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         match self.lines.get(key) {
@@ -182,13 +182,13 @@ impl Loaded {
 }
 
 impl ConfigError {
-    /// Whether the file itself has to be changed, as opposed to the machine around it.
+    /// Returns whether the error is fixed by changing the file.
     #[must_use]
-    pub fn is_of_the_file(&self) -> bool {
+    pub fn is_in_file(&self) -> bool {
         !matches!(self, Self::File(_))
     }
 
-    /// What the user can do about it.
+    /// Returns advice for the user.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -197,21 +197,21 @@ impl ConfigError {
                 format!("put a file where `{}` is, or remove it", path.display())
             }
             Self::Foreign { path, .. } => {
-                format!("replace `{}` by a file of your own", path.display())
+                format!("replace `{}` by a file that you own", path.display())
             }
             Self::Writable { path, .. } => format!("run `chmod go-w {}`", path.display()),
             Self::TooLarge(_) | Self::NotText { .. } => {
-                "`ccmux config --defaults` prints a file to begin with".to_owned()
+                "`ccmux config --defaults` prints a file to start from".to_owned()
             }
             Self::Invalid(_) => {
-                "`ccmux config --defaults` explains every key, `ccmux config --check` looks again"
+                "`ccmux config --defaults` explains every key, `ccmux config --check` checks the file"
                     .to_owned()
             }
         }
     }
 }
 
-/// `default`, or `file:line`.
+/// Formats as `default` or `file:line`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -232,36 +232,37 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Each problem on a line, under a heading if there are several.
-fn told(problems: &[Problem]) -> String {
-    let mut lines: Vec<String> = problems.iter().take(MOST_TOLD).map(ToString::to_string).collect();
+/// Lists each problem on a line, under a heading if there are several.
+fn list(problems: &[Problem]) -> String {
+    let mut lines: Vec<String> =
+        problems.iter().take(MAX_REPORTED).map(ToString::to_string).collect();
     if problems.len() > 1 {
         lines.insert(0, format!("the configuration has {} problems:", problems.len()));
     }
-    if problems.len() > MOST_TOLD {
-        lines.push(format!("… and {} more", problems.len() - MOST_TOLD));
+    if problems.len() > MAX_REPORTED {
+        lines.push(format!("… and {} more", problems.len() - MAX_REPORTED));
     }
     lines.join("\n")
 }
 
-/// The bytes of the file; none if there is no file.
+/// Reads the file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, ConfigError> {
     let refused = |error| FileError::when("read", path)(error).into();
     let file = match open(path) {
         Ok(file) => file,
-        // A link that leads nowhere is a mistake; no file at all is not.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_there(path) => {
+        // A dangling link is a mistake; a missing file is not.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !exists(path) => {
             return Ok(None);
         }
         Err(error) => return Err(refused(error)),
     };
-    // Asked of what was opened, which nobody can exchange for something else any more.
+    // The metadata of the open file, which cannot be replaced meanwhile.
     let found = file.metadata().map_err(refused)?;
     if !found.is_file() {
         return Err(ConfigError::NotAFile(path.to_owned()));
     }
     let (owner, us) = (found.uid(), geteuid().as_raw());
-    // A package or a configuration system may have put it there as root.
+    // A package or a configuration management system may have installed it as root.
     if owner != us && owner != 0 {
         return Err(ConfigError::Foreign { path: path.to_owned(), owner, us });
     }
@@ -270,20 +271,20 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, ConfigError> {
         return Err(ConfigError::Writable { path: path.to_owned(), mode });
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(refused)?;
-    if bytes.len() as u64 > LARGEST {
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(refused)?;
+    if bytes.len() as u64 > MAX_SIZE {
         return Err(ConfigError::TooLarge(path.to_owned()));
     }
     Ok(Some(bytes))
 }
 
-/// Opens for reading without waiting for anybody: a pipe must not hold up the daemon.
+/// Opens for reading without blocking: a named pipe must not block the daemon.
 fn open(path: &Path) -> io::Result<File> {
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     File::options().read(true).custom_flags(nonblock).open(path)
 }
 
-fn is_there(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
@@ -293,7 +294,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<String, ConfigError> {
         let (line, column) = position::Positions::of(&before).of_byte(before.len());
         ConfigError::NotText { path: path.to_owned(), line, column }
     })?;
-    // The mark with which some editors begin a file is not part of its first line.
+    // The byte order mark is not part of the first line.
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned())
 }
 
@@ -307,13 +308,13 @@ mod tests {
     use model::isolation::Method;
 
     use super::*;
-    use crate::file::{Survive, write_atomic};
+    use crate::file::{Durability, write_atomic};
 
     fn parsed(text: &str) -> Result<Loaded, ConfigError> {
         parse(text, Path::new("c.toml"), &["built-in"])
     }
 
-    /// Each problem as it is told.
+    /// Returns the messages of all problems.
     fn problems(text: &str) -> Vec<String> {
         match parsed(text) {
             Err(ConfigError::Invalid(problems)) => {
@@ -331,7 +332,7 @@ mod tests {
 
     fn write(root: &StateRoot, bytes: &[u8]) -> PathBuf {
         let path = path(root);
-        write_atomic(&path, bytes, Survive::Kill).unwrap();
+        write_atomic(&path, bytes, Durability::ProcessCrash).unwrap();
         path
     }
 
@@ -355,7 +356,7 @@ MINE_HOME = ""
 "#;
 
     #[test]
-    fn what_the_file_says_is_in_force_and_the_rest_is_default() {
+    fn parse_applies_file_values_and_defaults() {
         let loaded = parsed(EVERYTHING).unwrap();
 
         let mut expected = Config { resume_fallback: ResumeFallback::Fresh, ..Config::default() };
@@ -376,7 +377,7 @@ MINE_HOME = ""
     }
 
     #[test]
-    fn every_value_knows_where_it_comes_from() {
+    fn values_report_their_origin() {
         let origins: Vec<String> = parsed(EVERYTHING)
             .unwrap()
             .values()
@@ -403,7 +404,7 @@ MINE_HOME = ""
     }
 
     #[test]
-    fn an_unknown_key_is_answered_with_the_one_that_was_meant() {
+    fn unknown_key_suggests_similar_key() {
         let cases = [
             ("nonsense = 1", "c.toml:1:1: unknown key `nonsense`"),
             (
@@ -440,7 +441,7 @@ MINE_HOME = ""
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_told_with_what_the_key_takes() {
+    fn value_of_wrong_type_reports_accepted_type() {
         let cases = [
             ("restore_on_start = 'yes'", "`restore_on_start`: takes true or false, not a string"),
             (
@@ -470,7 +471,7 @@ MINE_HOME = ""
     }
 
     #[test]
-    fn all_problems_are_told_at_once_and_in_order() {
+    fn parse_reports_all_problems_in_file_order() {
         let text = r#"restore_on_start = yes
 resume_fallback = "frehs"
 [claude.isolation]
@@ -491,38 +492,31 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
             problems(text),
             [
                 "c.toml:1:20: string values must be quoted, expected literal string: `yes`",
-                "c.toml:2:19: `resume_fallback`: \"frehs\" is none of error, fresh, shell; did you \
+                "c.toml:2:19: `resume_fallback`: unknown value \"frehs\"; expected one of error, fresh, shell; did you \
                  mean `fresh`?",
                 "c.toml:4:26: `claude.isolation.home_symlinks`: \"../..\" contains `..`",
-                "c.toml:4:35: `claude.isolation.home_symlinks`: a number where a string should be",
-                "c.toml:4:38: `claude.isolation.home_symlinks`: \".claude\" is the agent's own \
-                 configuration, which every pane has for itself",
-                "c.toml:5:10: `claude.isolation.share`: \"skill\" is none of settings.json, \
+                "c.toml:4:35: `claude.isolation.home_symlinks`: a number instead of a string",
+                "c.toml:4:38: `claude.isolation.home_symlinks`: \".claude\" is part of the agent's configuration, which cannot be shared between panes",
+                "c.toml:5:10: `claude.isolation.share`: unknown value \"skill\"; expected one of settings.json, \
                  CLAUDE.md, commands, agents, skills, plugins, mcp_servers; did you mean `skills`?",
-                "c.toml:6:10: `claude.isolation.method`: a method of isolation is config_dir, home \
-                 or none, not \"vm\"",
+                "c.toml:6:10: `claude.isolation.method`: unknown isolation method \"vm\"; expected config_dir, home or none",
                 "c.toml:7:1: duplicate key: `method`",
                 "c.toml:9:9: `cleanup.every`: \"0s\" is not between 1s and 3650d",
-                "c.toml:10:9: \"built-in\" is built in and cannot be defined again",
-                "c.toml:11:11: `agents.built-in.command`: is empty, and there is nothing to start",
-                "c.toml:12:9: \"Mine\" cannot name an agent: 1 to 32 of a-z, 0-9, _ and -, \
-                 beginning with a letter",
+                "c.toml:10:9: \"built-in\" is a built-in agent and cannot be redefined",
+                "c.toml:11:11: `agents.built-in.command`: must not be empty",
+                "c.toml:12:9: \"Mine\" is not a valid agent name: use 1 to 32 of a-z, 0-9, _ and -, starting with a letter",
                 "c.toml:14:25: `agents.Mine.seed`: \"../c\" contains `..`",
             ]
         );
     }
 
     #[test]
-    fn what_must_fit_together_is_told_where_it_stands() {
+    fn conflicting_values_are_reported_at_their_position() {
         let cases = [
-            (
-                "[agents.mine]\nscrub = ['X']",
-                "c.toml:1:9: `agents.mine.command`: is missing, and there is nothing to start",
-            ),
+            ("[agents.mine]\nscrub = ['X']", "c.toml:1:9: `agents.mine.command`: is required"),
             (
                 "[agents.mine]\ncommand = ['m']\nshare = { a = '~/a' }\nseed = { 'a/b' = '~/b' }",
-                "c.toml:4:10: `agents.mine.seed`: \"a/b\" lies inside \"a\", which is listed as \
-                 well",
+                "c.toml:4:10: `agents.mine.seed`: \"a/b\" is inside \"a\", which is also listed",
             ),
             (
                 "[agents.mine]\ncommand = ['m']\nscrub = ['A', 'B']\nconfig_variables = {B = ''}",
@@ -535,7 +529,7 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn a_line_that_cannot_be_read_is_told_once_and_nothing_is_made_up_for_it() {
+    fn unreadable_line_is_reported_once() {
         let cases = [
             ("restore_on_start = ", 1),
             ("[claude.isolation\nmethod = 'home'\n[cleanup]\nevery = '1h'", 1),
@@ -552,39 +546,39 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn a_file_of_mistakes_does_not_fill_the_screen() {
+    fn error_text_is_limited() {
         use std::fmt::Write as _;
         let mut text = String::new();
         for n in 0..1000 {
             writeln!(text, "{}-{n} = 1", "x".repeat(500)).unwrap();
         }
 
-        let told = parsed(&text).unwrap_err().to_string();
+        let message = parsed(&text).unwrap_err().to_string();
 
-        assert_eq!(told.lines().next(), Some("the configuration has 1000 problems:"));
-        assert_eq!(told.lines().last(), Some("… and 950 more"));
-        assert!(told.len() < 30_000, "{} bytes", told.len());
+        assert_eq!(message.lines().next(), Some("the configuration has 1000 problems:"));
+        assert_eq!(message.lines().last(), Some("… and 950 more"));
+        assert!(message.len() < 30_000, "{} bytes", message.len());
     }
 
     #[test]
-    fn tables_within_tables_without_end_are_survived() {
+    fn deeply_nested_tables_are_rejected() {
         for text in ["[".repeat(100_000), format!("a = {}", "{a = ".repeat(100_000))] {
             assert!(matches!(parsed(&text), Err(ConfigError::Invalid(_))));
         }
     }
 
     #[test]
-    fn the_sample_says_what_is_default() {
+    fn sample_contains_all_keys_with_defaults() {
         let loaded = parsed(&sample()).unwrap();
 
         assert_eq!(loaded.config, Config::default());
         for effective in loaded.values() {
-            assert_ne!(effective.origin, Origin::Default, "{} is not in it", effective.key);
+            assert_ne!(effective.origin, Origin::Default, "{} is missing", effective.key);
         }
     }
 
     #[test]
-    fn the_agent_in_the_sample_can_be_taken_as_it_is() {
+    fn sample_agent_is_valid_when_uncommented() {
         let sample = sample();
         let (_, agent) = sample.split_once("# [agents.mine]").unwrap();
         let (agent, _) = agent.split_once("\n\n").unwrap();
@@ -601,7 +595,7 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn what_is_in_force_can_be_written_and_read_again() {
+    fn written_values_are_read_back() {
         let mut config = parsed(EVERYTHING).unwrap().config;
         let odd = "a\"b\\c\u{7}\u{9b}'é\n{}".to_owned();
         let mine = config.agents.get_mut("mine").unwrap();
@@ -618,7 +612,7 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn no_file_means_the_defaults() {
+    fn load_without_file_returns_defaults() {
         let (_dir, root) = root();
 
         let loaded = load(&root, &[]).unwrap();
@@ -628,11 +622,11 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn a_mark_of_an_editor_and_a_link_to_elsewhere_are_fine() {
+    fn load_accepts_byte_order_mark_and_symbolic_link() {
         let (dir, root) = root();
         let real = dir.path().join("dotfile");
         let text = "\u{feff}resume_fallbck = 'shell'\r\n".as_bytes();
-        write_atomic(&real, text, Survive::Kill).unwrap();
+        write_atomic(&real, text, Durability::ProcessCrash).unwrap();
         symlink(&real, path(&root)).unwrap();
 
         let ConfigError::Invalid(problems) = load(&root, &[]).unwrap_err() else { panic!() };
@@ -641,7 +635,7 @@ seed = { "a/b" = "~/b", "../c" = "~/c" }
     }
 
     #[test]
-    fn files_that_cannot_be_trusted_or_read_are_refused() {
+    fn load_rejects_untrusted_and_unreadable_files() {
         let (dir, root) = root();
 
         let path = write(&root, b"a = 1\nb = '\xc3\xa9\xff'\n");

@@ -1,19 +1,19 @@
-//! Descriptors that a process was born with.
-#![expect(unsafe_code, reason = "closing descriptors by number is beyond what types can promise")]
+//! Inherited file descriptors.
+#![expect(unsafe_code, reason = "closing descriptors by number has no safe form")]
 
 use std::io;
 
-/// Closes everything beyond the standard three that whoever started us left open.
+/// Closes all inherited descriptors except the standard three.
 ///
-/// A daemon lives on when its client is gone. A pipe or a lock of the client's that it held open
-/// would keep others waiting for ever.
+/// The daemon outlives the client that starts it. An inherited pipe or lock would block other
+/// processes for as long as the daemon runs.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Any error of the operating system.
 pub fn close_inherited() -> io::Result<()> {
-    // SAFETY: called first thing in a process of its own, before anything here has opened a
-    // descriptor that could be in the range; no owned descriptor is closed behind its owner.
+    // SAFETY: called first in a new process, before it opens descriptors in this range, so no owned
+    // descriptor is closed.
     let closed = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,11 +1,14 @@
-//! Running git, in surroundings of our own.
+//! Runs git in a controlled environment.
 //!
-//! Nothing of the caller's `GIT_*` variables reaches it, it asks nobody anything, and neither hooks
-//! nor housekeeping of the repository run because of us. What changes something that all work trees
-//! of a repository share is done under the lock of that repository; git holds the lock, too, as its
-//! standard input, so that one that outlives us keeps others away until it is done.
+//! The caller's `GIT_*` variables are not passed on, git never prompts, and neither repository hooks
+//! nor maintenance run. Where an agent could have written the configuration, git runs no program at
+//! all ([`Trust`]). Commands that change data shared by all work trees hold the lock of the
+//! repository. Git inherits the lock as its standard input, so a git process that outlives the
+//! daemon keeps the lock until it is done.
 
-use std::ffi::OsStr;
+mod inert;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,19 +23,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::file::{FileError, make_dir};
+use crate::program;
 
-/// How long git may take for one thing. A large tree on a slow disk takes minutes; what takes longer
-/// waits for something that does not come.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Timeout of one git command. Checking out a large tree on a slow disk takes minutes.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How often it is looked whether the lock of a repository is free.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval between two attempts to take the lock of a repository.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The most that is passed on of what git complained.
-const COMPLAINT: usize = 2000;
+/// Maximum number of characters of an error message of git that are passed on.
+const MAX_MESSAGE: usize = 2000;
 
-/// What is the same for all of our commands.
-const SETTINGS: [&str; 14] = [
+/// Options of every command.
+const OPTIONS: [&str; 14] = [
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -49,74 +52,86 @@ const SETTINGS: [&str; 14] = [
     "core.quotePath=false",
 ];
 
-/// The git of a user.
+/// The author of the configuration that git reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The user: filters run, as they do for the user's own commands. Only for reading the
+    /// repository in which the user requests a pane, and for checking out a new tree from it.
+    User,
+    /// An agent, which can have written the tree and its configuration: git runs no program. Files
+    /// that a filter would convert are compared as they are.
+    Agent,
+}
+
+/// The git program and settings of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Git {
     search: String,
     home: Option<String>,
+    trust: Trust,
 }
 
-/// Why git did not do something.
+/// Failure of a git command.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is none.
-    #[error("git is not on the PATH")]
+    /// Git is not installed.
+    #[error("git not found in PATH")]
     Missing,
-    /// The system refused something.
-    #[error("git does not run: {0}")]
+    /// The process could not be started or awaited.
+    #[error("cannot run git: {0}")]
     System(#[from] io::Error),
-    /// The lock of the repository.
+    /// The lock of the repository could not be taken.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It said no.
+    /// Git exited with an error.
     #[error("git {what} failed: {why}")]
     Failed {
-        /// The verb.
+        /// The subcommand.
         what: String,
-        /// What it said.
+        /// The error message of git.
         why: String,
     },
-    /// It did not end, or others did not.
-    #[error("git {0} took too long")]
+    /// The command, or the wait for the lock, took too long.
+    #[error("git {0} timed out")]
     TimedOut(String),
 }
 
-/// The right to change what all work trees of a repository share, until dropped.
+/// Exclusive lock on the data that all work trees of a repository share.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
-pub struct Turn(File);
+pub struct RepositoryLock(File);
 
-impl Turn {
-    /// Waits for the lock of the repository with this common directory; `locks` holds the files.
+impl RepositoryLock {
+    /// Waits for the lock of the repository with this common directory; lock files are in `locks`.
     ///
     /// # Errors
     ///
-    /// [`GitError`], also if others have it for too long.
+    /// [`GitError`], also if the lock is not released in time.
     pub fn take(locks: &Path, repository: &Path) -> Result<Self, GitError> {
         make_dir(locks)?;
         let real = fs::canonicalize(repository).unwrap_or_else(|_| repository.to_owned());
         let name = blake3::hash(real.as_os_str().as_bytes()).to_hex();
-        Self::of_file(&locks.join(format!("git-{}.lock", &name[..24])))
+        Self::on_file(&locks.join(format!("git-{}.lock", &name[..24])))
     }
 
-    /// Waits for the lock on a file, which is made if it is not there.
+    /// Waits for the lock on a file, which is created if it is missing.
     ///
     /// # Errors
     ///
-    /// [`GitError`], also if others have it for too long.
-    pub fn of_file(path: &Path) -> Result<Self, GitError> {
+    /// [`GitError`], also if the lock is not released in time.
+    pub fn on_file(path: &Path) -> Result<Self, GitError> {
         let opened =
             OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
         let file = opened.map_err(FileError::when("open", path))?;
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self(file)),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
-                    thread::sleep(LOOK_AGAIN);
+                Err(TryLockError::WouldBlock) if start.elapsed() < TIMEOUT => {
+                    thread::sleep(RETRY_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(GitError::TimedOut("in another pane".to_owned()));
+                    return Err(GitError::TimedOut("waiting for another pane".to_owned()));
                 }
                 Err(TryLockError::Error(error)) => {
                     return Err(FileError::when("lock", path)(error).into());
@@ -127,110 +142,163 @@ impl Turn {
 }
 
 impl Git {
-    /// The git on this search path, with the settings of the user with this home.
+    /// Creates a handle for the git on this search path, with the settings in this home directory.
     #[must_use]
-    pub fn new(search: &str, home: Option<&str>) -> Self {
-        Self { search: search.to_owned(), home: home.map(str::to_owned) }
+    pub fn new(search: &str, home: Option<&str>, trust: Trust) -> Self {
+        Self { search: search.to_owned(), home: home.map(str::to_owned), trust }
     }
 
-    /// Runs git in `dir` to its end and gives what it printed.
+    /// Runs git in `dir` and returns its standard output.
     ///
     /// # Errors
     ///
-    /// [`GitError`], also if it failed.
+    /// [`GitError`], also for an exit status other than 0.
     pub fn run<A: AsRef<OsStr>>(&self, dir: &Path, args: &[A]) -> Result<Vec<u8>, GitError> {
-        self.run_holding(dir, args, None)
+        self.run_with_lock(dir, args, None)
     }
 
-    /// The same; git holds the lock, too.
+    /// Runs git like [`Git::run`]; the process holds the lock until it ends.
     ///
     /// # Errors
     ///
-    /// [`GitError`], also if it failed.
-    pub fn run_holding<A: AsRef<OsStr>>(
+    /// [`GitError`], also for an exit status other than 0.
+    pub fn run_with_lock<A: AsRef<OsStr>>(
         &self,
         dir: &Path,
         args: &[A],
-        turn: Option<&Turn>,
+        lock: Option<&RepositoryLock>,
     ) -> Result<Vec<u8>, GitError> {
+        let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+        let (options, command) = split_options(&args);
+        let settings = match self.trust {
+            Trust::User => Vec::new(),
+            Trust::Agent => self.inert_settings(dir, options)?,
+        };
         let what = || {
-            let words = args.iter().map(|word| word.as_ref().to_string_lossy());
+            let words = command.iter().map(|word| word.to_string_lossy());
             words.take_while(|word| !word.starts_with('-')).collect::<Vec<_>>().join(" ")
         };
-        let stdin = match turn {
-            Some(Turn(file)) => Stdio::from(file.try_clone()?),
+        let stdin = match lock {
+            Some(RepositoryLock(file)) => Stdio::from(file.try_clone()?),
             None => Stdio::null(),
         };
-        let (status, said, complained) = self.end_of(dir, args, stdin, what)?;
-        if status.success() {
-            return Ok(said);
-        }
-        let complaint = String::from_utf8_lossy(&complained);
-        let complaint: String = complaint.trim().chars().take(COMPLAINT).collect();
-        let why = if complaint.is_empty() { status.to_string() } else { complaint };
-        Err(GitError::Failed { what: what(), why })
+        self.checked_output(dir, &args, stdin, &settings, what)
     }
 
-    /// What git prints, as a line of text.
-    ///
-    /// # Errors
-    ///
-    /// [`GitError`], also if it failed.
-    pub fn line<A: AsRef<OsStr>>(&self, dir: &Path, args: &[A]) -> Result<String, GitError> {
-        let said = self.run(dir, args)?;
-        Ok(String::from_utf8_lossy(&said).trim_end_matches('\n').to_owned())
+    /// Returns the variables with which git runs no program in `dir`. `options` choose the repository.
+    fn inert_settings(
+        &self,
+        dir: &Path,
+        options: &[&OsStr],
+    ) -> Result<Vec<(OsString, OsString)>, GitError> {
+        let mut settings = inert::bounds(dir);
+        settings.extend(inert::VARIABLES.map(|(name, value)| (name.into(), value.into())));
+        let what = || inert::LIST[0].to_owned();
+        let list: Vec<&OsStr> =
+            options.iter().copied().chain(inert::LIST.map(OsStr::new)).collect();
+        let listed = self.checked_output(dir, &list, Stdio::null(), &settings, what)?;
+        settings.extend(inert::overrides(&listed));
+        Ok(settings)
     }
 
-    fn end_of<A: AsRef<OsStr>>(
+    fn checked_output<A: AsRef<OsStr>>(
         &self,
         dir: &Path,
         args: &[A],
         stdin: Stdio,
+        settings: &[(OsString, OsString)],
+        what: impl Fn() -> String,
+    ) -> Result<Vec<u8>, GitError> {
+        let (status, output, stderr) = self.output_of(dir, args, stdin, settings, &what)?;
+        if status.success() {
+            return Ok(output);
+        }
+        let message = String::from_utf8_lossy(&stderr);
+        let message: String = message.trim().chars().take(MAX_MESSAGE).collect();
+        let why = if message.is_empty() { status.to_string() } else { message };
+        Err(GitError::Failed { what: what(), why })
+    }
+
+    /// Runs git and returns its output as a line of text.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError`], also for an exit status other than 0.
+    pub fn line<A: AsRef<OsStr>>(&self, dir: &Path, args: &[A]) -> Result<String, GitError> {
+        let output = self.run(dir, args)?;
+        Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())
+    }
+
+    fn output_of<A: AsRef<OsStr>>(
+        &self,
+        dir: &Path,
+        args: &[A],
+        stdin: Stdio,
+        settings: &[(OsString, OsString)],
         what: impl Fn() -> String,
     ) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), GitError> {
-        let mut command = Command::new("git");
-        command.args(SETTINGS).args(args).env_clear().env("PATH", &self.search);
+        let search = self.search_outside(dir);
+        let program = program::find("git", &search, Path::new("/")).ok_or(GitError::Missing)?;
+        let mut command = Command::new(program);
+        command.args(OPTIONS).args(args).env_clear().env("PATH", &search);
         command.envs(self.home.as_ref().map(|home| ("HOME", home)));
         command.envs([("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0")]);
         command.envs([("GIT_ASKPASS", "true"), ("SSH_ASKPASS", "true"), ("GIT_PAGER", "cat")]);
+        command.envs(settings.iter().map(|(name, value)| (name, value)));
         command.current_dir(dir).process_group(0);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| {
-            let missing = error.kind() == io::ErrorKind::NotFound && dir.is_dir();
-            if missing { GitError::Missing } else { GitError::System(error) }
-        })?;
+        let mut child = command.spawn()?;
         let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let status = end_within(&mut child, PATIENCE);
+        let status = wait_timeout(&mut child, TIMEOUT);
         let read = |thread: thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
-        let (said, complained) = (read(out), read(err));
+        let (output, stderr) = (read(out), read(err));
         let status = status?.ok_or_else(|| GitError::TimedOut(what()))?;
-        Ok((status, said, complained))
+        Ok((status, output, stderr))
+    }
+
+    /// Returns the search path without relative directories and directories in the tree: git itself
+    /// must not be a program of the agent either.
+    fn search_outside(&self, dir: &Path) -> String {
+        let is_outside = |place: &&str| {
+            let place = Path::new(place);
+            let real = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+            place.is_absolute() && !place.starts_with(dir) && !real.starts_with(dir)
+        };
+        self.search.split(':').filter(is_outside).collect::<Vec<_>>().join(":")
     }
 }
 
-/// How a child ended that is at the head of a process group of its own; none if it had to be killed
-/// with its group because it took too long.
+/// Splits the arguments of git before the subcommand.
+fn split_options<'a>(args: &'a [&'a OsStr]) -> (&'a [&'a OsStr], &'a [&'a OsStr]) {
+    let mut at = 0;
+    while let Some(word) = args.get(at).filter(|word| word.as_bytes().starts_with(b"-")) {
+        at += if *word == "-c" { 2 } else { 1 };
+    }
+    args.split_at(at.min(args.len()))
+}
+
+/// Waits for a child that leads a process group; kills the group and returns `None` on timeout.
 ///
 /// # Errors
 ///
-/// The system's; it is gone then, too.
-pub(crate) fn end_within(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+/// Any error of the operating system; the child has ended then, too.
+pub(crate) fn wait_timeout(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let group = Pid::from_child(child);
     let ended = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from);
-    let ended = ended.and_then(|held| wait(&held, patience));
+    let ended = ended.and_then(|held| wait(&held, timeout));
     if !matches!(ended, Ok(true)) {
-        // It was not waited for, so the number is still its own, and its group's.
+        // The child was not reaped, so its pid and process group cannot have been reused.
         let _ended = kill_process_group(group, Signal::KILL);
     }
     let status = child.wait()?;
     Ok(ended?.then_some(status))
 }
 
-/// Whether the process ended in time.
-fn wait(pidfd: &impl std::os::fd::AsFd, patience: Duration) -> io::Result<bool> {
-    let begun = Instant::now();
+/// Returns whether the process ended in time.
+fn wait(pidfd: &impl std::os::fd::AsFd, timeout: Duration) -> io::Result<bool> {
+    let start = Instant::now();
     loop {
-        let left = patience.saturating_sub(begun.elapsed());
+        let left = timeout.saturating_sub(start.elapsed());
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&left)) {
             Ok(0) => return Ok(false),
@@ -241,32 +309,32 @@ fn wait(pidfd: &impl std::os::fd::AsFd, patience: Duration) -> io::Result<bool> 
     }
 }
 
-/// Reads to the end on a thread, so that neither side of a pipe can hold up the other.
+/// Reads a pipe to its end on a thread, so that a full pipe cannot block the child.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe does not fail; if it did, what was read so far is what there is.
+            // Reading a pipe does not fail; if it did, the bytes read so far are used.
             let _complete = pipe.read_to_end(&mut bytes);
         }
         bytes
     })
 }
 
-/// A repository and where in it a directory is.
+/// A repository, and the position of a directory in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
     /// The root of the work tree.
     pub top: PathBuf,
-    /// What all its work trees share.
+    /// The directory that all work trees share.
     pub common: PathBuf,
-    /// Where below the root the directory is; empty for the root itself.
+    /// Path of the directory relative to the root; empty for the root itself.
     pub prefix: PathBuf,
-    /// The commit that is checked out; none if there is none yet.
+    /// The commit that is checked out; `None` in a repository without commits.
     pub head: Option<String>,
 }
 
-/// Whether a directory looks like a part of a work tree; git is not asked.
+/// Returns whether a directory seems to be in a work tree. Does not run git.
 #[must_use]
 pub fn is_in_work_tree(dir: &Path) -> bool {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
@@ -274,40 +342,104 @@ pub fn is_in_work_tree(dir: &Path) -> bool {
 }
 
 impl Git {
-    /// The repository that a directory is in.
+    /// Returns the repository of a directory. Runs one git process.
     ///
     /// # Errors
     ///
-    /// [`GitError`], also if it is in none.
+    /// [`GitError`], also if the directory is not in a repository.
     pub fn repository(&self, dir: &Path) -> Result<Repository, GitError> {
-        let ask = ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir"];
-        let said = self.run(dir, &ask)?;
-        let mut lines = said.split(|&byte| byte == b'\n');
-        let mut path = || PathBuf::from(OsStr::from_bytes(lines.next().unwrap_or_default()));
-        let (top, common) = (path(), path());
-        let prefix = self.run(dir, &["rev-parse", "--show-prefix"])?;
-        let prefix = prefix.strip_suffix(b"\n").unwrap_or(&prefix);
-        let prefix = PathBuf::from(OsStr::from_bytes(prefix));
-        let head = self.line(dir, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
-        let head = match head {
-            Ok(head) => Some(head),
-            // It says nothing where there is no commit yet.
-            Err(GitError::Failed { .. }) => None,
-            Err(error) => return Err(error),
-        };
+        // Without a commit, `--revs-only` prints nothing for HEAD and does not fail.
+        let output = self.run(
+            dir,
+            &[
+                "rev-parse",
+                "--path-format=absolute",
+                "--show-toplevel",
+                "--git-common-dir",
+                "--show-prefix",
+                "--revs-only",
+                "HEAD^{commit}",
+            ],
+        )?;
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let mut lines = output.splitn(3, |&byte| byte == b'\n');
+        let (top, common) =
+            (path(lines.next().unwrap_or_default()), path(lines.next().unwrap_or_default()));
+        let (prefix, head) = split_prefix_and_head(lines.next().unwrap_or_default());
+        let prefix = path(prefix);
         Ok(Repository { top, common, prefix, head })
     }
 
-    /// Every branch.
+    /// Returns the names of all branches.
     ///
     /// # Errors
     ///
     /// [`GitError`].
     pub fn branches(&self, dir: &Path) -> Result<Vec<String>, GitError> {
-        let said =
+        let output =
             self.run(dir, &["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])?;
-        Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
+        Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
+
+    /// Returns the changed and untracked files of a work tree and of the submodules in it, each as
+    /// two letters, a space and the path.
+    ///
+    /// # Errors
+    ///
+    /// [`GitError`].
+    pub fn status(&self, tree: &Path) -> Result<Vec<Vec<u8>>, GitError> {
+        // Git must not examine the submodules: it would read their configuration, too.
+        let words = [
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=all",
+            "--no-renames",
+            "--ignore-submodules=dirty",
+        ];
+        let output = self.run(tree, &words)?;
+        let entries = output.split(|&byte| byte == 0).filter(|entry| entry.len() > 3);
+        let mut entries: Vec<Vec<u8>> = entries.map(<[u8]>::to_vec).collect();
+        for path in self.submodules(tree)? {
+            for entry in self.status(&tree.join(&path))? {
+                let path = path.as_os_str().as_bytes();
+                entries.push([&entry[..3], path, b"/", &entry[3..]].concat());
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Returns the paths of the submodules of a work tree that are checked out.
+    fn submodules(&self, tree: &Path) -> Result<Vec<PathBuf>, GitError> {
+        let output = self.run(tree, &["ls-files", "-z", "--stage"])?;
+        let links = output.split(|&byte| byte == 0).filter(|line| line.starts_with(b"160000 "));
+        let path = |line: &[u8]| {
+            let at = line.iter().position(|&byte| byte == b'\t')?;
+            Some(PathBuf::from(OsStr::from_bytes(&line[at + 1..])))
+        };
+        let mut paths: Vec<PathBuf> = links.filter_map(path).collect();
+        let real = fs::canonicalize(tree)?;
+        paths.retain(|path| {
+            // A link could lead back to the tree.
+            let is_inside =
+                fs::canonicalize(tree.join(path)).is_ok_and(|dir| dir == real.join(path));
+            is_inside && tree.join(path).join(".git").symlink_metadata().is_ok()
+        });
+        paths.dedup();
+        Ok(paths)
+    }
+}
+
+/// Splits what `rev-parse` prints for `--show-prefix` and a commit, either of which may be missing.
+/// A prefix can contain line breaks and ends with a slash, so it is never taken for a commit.
+fn split_prefix_and_head(output: &[u8]) -> (&[u8], Option<String>) {
+    let output = output.strip_suffix(b"\n").unwrap_or(output);
+    let Some(at) = output.iter().rposition(|&byte| byte == b'\n') else { return (output, None) };
+    let last = &output[at + 1..];
+    if last.len() >= 40 && last.iter().all(u8::is_ascii_hexdigit) {
+        return (&output[..at], Some(String::from_utf8_lossy(last).into_owned()));
+    }
+    (output, None)
 }
 
 #[cfg(test)]
@@ -315,11 +447,11 @@ mod tests {
     use super::*;
 
     fn git() -> Git {
-        Git::new("/usr/local/bin:/usr/bin:/bin", None)
+        Git::new("/usr/local/bin:/usr/bin:/bin", None, Trust::User)
     }
 
     #[test]
-    fn a_repository_is_found_from_below_and_knows_whether_it_has_a_commit() {
+    fn repository_is_found_from_subdirectory_and_reports_head() {
         let dir = tempfile::tempdir().unwrap();
         let dir = fs::canonicalize(dir.path()).unwrap();
         let deep = dir.join("a b/deep");
@@ -340,14 +472,33 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_by_whoever_was_given_it() {
+    fn split_prefix_and_head_handles_missing_parts_and_line_breaks() {
+        let hash = "0123456789abcdef0123456789abcdef01234567";
+        let cases = [
+            (String::new(), "", false),
+            ("\n".to_owned(), "", false),
+            (format!("\n{hash}\n"), "", true),
+            (format!("a b/c/\n{hash}\n"), "a b/c/", true),
+            ("a/\n".to_owned(), "a/", false),
+            ("a\nb/\n".to_owned(), "a\nb/", false),
+            (format!("a\nb/\n{hash}\n"), "a\nb/", true),
+        ];
+        for (output, prefix, has_head) in cases {
+            let head = has_head.then(|| hash.to_owned());
+            let split = split_prefix_and_head(output.as_bytes());
+            assert_eq!(split, (prefix.as_bytes(), head), "{output:?}");
+        }
+    }
+
+    #[test]
+    fn repository_lock_is_held_by_inheriting_process() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("lock");
-        let turn = Turn::of_file(&file).unwrap();
-        let held = turn.0.try_clone().unwrap();
+        let lock = RepositoryLock::on_file(&file).unwrap();
+        let held = lock.0.try_clone().unwrap();
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(held).spawn().unwrap();
 
-        drop(turn);
+        drop(lock);
 
         let again = OpenOptions::new().write(true).open(&file).unwrap();
         assert!(matches!(again.try_lock(), Err(TryLockError::WouldBlock)));
@@ -357,11 +508,12 @@ mod tests {
     }
 
     #[test]
-    fn what_git_says_is_passed_on() {
+    fn run_passes_on_error_message_of_git() {
         let dir = tempfile::tempdir().unwrap();
 
         let error = git().run(dir.path(), &["rev-parse", "--show-toplevel"]).unwrap_err();
-        let missing = Git::new("/nonexistent", None).run(dir.path(), &["status"]).unwrap_err();
+        let missing =
+            Git::new("/nonexistent", None, Trust::User).run(dir.path(), &["status"]).unwrap_err();
 
         assert!(error.to_string().contains("not a git repository"), "{error}");
         assert!(matches!(missing, GitError::Missing), "{missing}");

@@ -1,7 +1,7 @@
-//! Journals: files to which lines of JSON are appended, one entry each, and that outlive anything.
+//! Append-only journals of JSON lines.
 //!
-//! A line that was cut off at the end was never acknowledged and is dropped. Lines in between that
-//! make no sense are damage: the file is set aside as it is, and what can be read of it goes on.
+//! An incomplete last line was never acknowledged and is dropped. Invalid lines in the middle are
+//! damage: the file is set aside unchanged and its readable entries are kept.
 
 use std::fs::OpenOptions;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -11,38 +11,38 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::file::{self, FileError, Survive};
+use crate::file::{self, Durability, FileError};
 
-/// A journal that was read.
+/// Result of opening a journal.
 #[derive(Debug)]
 pub struct Opened<T> {
-    /// What it says, in order.
+    /// The entries, in order.
     pub entries: Vec<T>,
-    /// The journal, to write more.
+    /// The journal, for appending.
     pub journal: Journal,
-    /// Where the file is now that had lines in it which make no sense.
+    /// The damage, if the file had invalid lines.
     pub damaged: Option<Damage>,
 }
 
-/// What was wrong with a journal.
+/// Damage of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where the file is now.
+    /// New path of the damaged file.
     pub kept_as: PathBuf,
-    /// How many of its lines make no sense.
+    /// Number of invalid lines.
     pub lines: usize,
 }
 
-/// The writing end of a journal. There must be only one per file.
+/// The writing end of a journal. Each file must have only one.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    /// As much of the file as is known to be whole lines.
+    /// Length of the complete lines.
     length: u64,
 }
 
 impl Journal {
-    /// Reads a journal; one that is not there is empty.
+    /// Opens a journal; a missing file is empty.
     ///
     /// # Errors
     ///
@@ -75,17 +75,17 @@ impl Journal {
         Ok(Opened { entries, journal, damaged })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Writes entries behind the others; they survive the death of the machine once this returns.
+    /// Appends entries and syncs them to the disk.
     ///
     /// # Errors
     ///
-    /// [`FileError`]; none of them is there then, for whoever opens the journal or writes to it.
+    /// [`FileError`]; none of the entries was added.
     pub fn append<T: Serialize>(&mut self, entries: &[T]) -> Result<(), FileError> {
         let bytes = lines(entries);
         let is_new = self.length == 0;
@@ -96,7 +96,7 @@ impl Journal {
             .mode(0o600)
             .open(&self.path)
             .and_then(|mut file| {
-                // What a failed writing left behind is no line.
+                // Remove the remains of a failed write.
                 file.set_len(self.length)?;
                 file.seek(SeekFrom::Start(self.length))?;
                 file.write_all(&bytes)?;
@@ -110,14 +110,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the whole journal anew.
+    /// Atomically replaces all entries.
     ///
     /// # Errors
     ///
-    /// [`FileError`]; it is then as it was.
+    /// [`FileError`]; the journal is unchanged.
     pub fn replace<T: Serialize>(&mut self, entries: &[T]) -> Result<(), FileError> {
         let bytes = lines(entries);
-        file::write_atomic(&self.path, &bytes, Survive::PowerLoss)?;
+        file::write_atomic(&self.path, &bytes, Durability::PowerLoss)?;
         self.length = bytes.len() as u64;
         Ok(())
     }
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "this is the damage")]
-    fn a_line_that_was_cut_off_is_dropped_and_never_grows_together_with_the_next() {
+    #[expect(clippy::disallowed_methods, reason = "damages the file on purpose")]
+    fn open_drops_incomplete_last_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j");
         reopened(&path).journal.append(&text(&["one", "two"])).unwrap();
@@ -166,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "this is the damage")]
-    fn lines_that_make_no_sense_are_set_aside_and_the_rest_goes_on() {
+    #[expect(clippy::disallowed_methods, reason = "damages the file on purpose")]
+    fn open_sets_aside_file_with_invalid_lines_and_keeps_the_rest() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j");
         fs::write(&path, "\"one\"\n\x00\x00\n\"two\"\n{}\n").unwrap();

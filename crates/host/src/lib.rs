@@ -1,35 +1,42 @@
-//! Everything of ccmux that touches the operating system, in small functions.
+//! Operating system interface of ccmux, in small functions.
 //!
-//! What only Linux has (`/proc`, boot ids, process descriptors) stays in here, so that another
-//! system can follow without touching the crates above.
+//! Linux-specific code (`/proc`, boot ids, pidfds) is confined to this crate, so that a port to another
+//! system does not change the crates above.
 
-pub mod appetite;
+pub mod ancestry;
 pub mod cgroup;
 pub mod clock;
 pub mod config;
 pub mod copy;
 pub mod descriptors;
 pub mod digest;
-pub mod examine;
+pub mod disk_usage;
 pub mod file;
-pub mod furnish;
+pub mod fingerprint;
 pub mod git;
 pub mod hooks;
-pub mod household;
+pub mod inspect;
 pub mod journal;
-pub mod ledger;
 pub mod lock;
+pub mod lock_keys;
+pub mod lock_store;
 pub mod log;
 pub mod mounts;
-pub mod place;
+pub mod open_files;
+pub mod own_processes;
+pub mod pane_dirs;
 pub mod ports;
 pub mod process;
+pub mod process_usage;
 pub mod program;
 pub mod project;
 pub mod record;
 pub mod remove;
 pub mod repository;
+pub mod reserve;
 pub mod root;
+pub mod root_identity;
+pub mod scheduling;
 pub mod shared;
 pub mod socket;
 pub mod state;
@@ -38,11 +45,8 @@ pub mod team;
 pub mod template;
 pub mod token;
 pub mod transcript;
-pub mod turns;
-pub mod usage;
 pub mod user;
-pub mod witness;
 pub mod workspace;
-pub mod writer;
+pub mod write_tracker;
 
 pub use root::StateRoot;

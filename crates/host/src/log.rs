@@ -1,16 +1,16 @@
-//! The output log of a pane: raw bytes, addressed by an offset that only grows.
+//! The output log of a pane: raw bytes, addressed by an increasing offset.
 //!
 //! ```text
 //! log/00000000000000000000.out      bytes 0 …
 //! log/00000000000004194304.snap     escape sequences that rebuild the screen at this offset
 //! log/00000000000004194304.out      bytes 4194304 …
-//! log/sizes                         "offset columns rows", one line per change of size
+//! log/sizes                         "offset columns rows", one line per resize
 //! ```
 //!
-//! The keeper is the only writer. Everybody may read, while it writes and after it is gone. Old
-//! segments are removed when the log grows over its limit; since every later segment begins with a
-//! snapshot, what is left can always be replayed exactly. Bytes that could not be written, because
-//! the disk was full, leave a hole between two segments: offsets stay true.
+//! The keeper is the only writer; any process may read, also after the keeper has ended. The oldest
+//! segments are removed when the log exceeds its limit. Every later segment starts with a snapshot,
+//! so the rest can be replayed exactly. Bytes that could not be written (disk full) leave a gap
+//! between two segments; offsets remain valid.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -19,23 +19,23 @@ use std::path::{Path, PathBuf};
 
 use model::Size;
 
-use crate::file::{self, FileError, Survive, open_append};
+use crate::file::{self, Durability, FileError, open_append};
 
-/// When a new segment is begun, at the next boundary between sequences.
+/// Segment size after which a new one starts, at the next boundary between escape sequences.
 const SEGMENT: u64 = 4 << 20;
 
-/// When a new segment is begun even in the middle of a sequence.
+/// Segment size after which a new one starts even within a sequence.
 const SEGMENT_AT_MOST: u64 = 2 * SEGMENT;
 
-/// How much of a pane's output is kept.
+/// Maximum size of the retained output.
 pub const KEPT: u64 = 64 << 20;
 
-/// The end of the log, held by the keeper.
+/// The writing end of a log, owned by the keeper.
 #[derive(Debug)]
 pub struct LogWriter {
     dir: PathBuf,
     segments: Vec<Segment>,
-    /// The last segment, unless writing it failed.
+    /// The last segment; `None` after a failed write.
     open: Option<File>,
     end: u64,
     problem: Option<String>,
@@ -44,14 +44,14 @@ pub struct LogWriter {
 /// One file of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The offset of its first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub len: u64,
 }
 
 impl Segment {
-    /// The offset after its last byte.
+    /// Returns the offset after the last byte.
     #[must_use]
     pub fn end(self) -> u64 {
         self.start + self.len
@@ -59,7 +59,7 @@ impl Segment {
 }
 
 impl LogWriter {
-    /// Goes on with the log in `dir`, or begins it.
+    /// Opens the log in `dir`, or creates it.
     ///
     /// # Errors
     ///
@@ -76,26 +76,26 @@ impl LogWriter {
         Ok(log)
     }
 
-    /// How many bytes the pane has written in its life.
+    /// Returns the number of bytes that the pane has written in total.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The oldest byte that is kept.
+    /// Returns the offset of the oldest retained byte.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.segments.first().map_or(self.end, |first| first.start)
     }
 
-    /// Why bytes are missing, if some are.
+    /// Returns the reason for missing bytes, if any are missing.
     #[must_use]
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// Appends bytes. They count even if they cannot be written: the hole is noted, the pane goes
-    /// on.
+    /// Appends bytes. The offset advances even if they cannot be written: the gap is recorded and
+    /// the pane continues.
     pub fn append(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -107,7 +107,7 @@ impl LogWriter {
                     }
                     rest = &rest[written..];
                 }
-                // Our own oldest output is what we can do without first.
+                // Make room by removing the oldest output.
                 Err(_) if self.remove_oldest() => {}
                 Err(error) => {
                     self.problem =
@@ -135,17 +135,17 @@ impl LogWriter {
         }
     }
 
-    /// Whether it is time for [`LogWriter::roll`]. `boundary`: the last byte ended a sequence.
+    /// Returns whether [`LogWriter::roll`] is due. `boundary`: the last byte ended a sequence.
     #[must_use]
     pub fn wants_roll(&self, boundary: bool) -> bool {
         let len = self.segments.last().map_or(0, |last| last.len);
         len >= SEGMENT_AT_MOST || (boundary && len >= SEGMENT)
     }
 
-    /// Begins a new segment, on top of a snapshot of the screen at this offset, and removes the
-    /// oldest ones over the limit.
+    /// Starts a new segment with a snapshot of the screen, and removes the oldest segments over the
+    /// limit.
     ///
-    /// A segment that cannot be begun is tried again by the next [`LogWriter::append`].
+    /// If this fails, the next [`LogWriter::append`] tries again.
     pub fn roll(&mut self, snapshot: Option<&[u8]>) {
         self.open = None;
         if let Some(snapshot) = snapshot {
@@ -157,16 +157,16 @@ impl LogWriter {
         }
     }
 
-    /// Notes what the screen is at this offset.
+    /// Writes a snapshot of the screen at the current offset.
     pub fn snapshot(&mut self, snapshot: &[u8]) {
         let path = self.path(self.end, "snap");
-        // Without it, replay begins at an earlier one or with what the bytes themselves say.
-        if let Err(error) = file::write_atomic(&path, snapshot, Survive::Kill) {
+        // Without it, a replay starts at an earlier snapshot or at the oldest byte.
+        if let Err(error) = file::write_atomic(&path, snapshot, Durability::ProcessCrash) {
             self.problem = Some(error.to_string());
         }
     }
 
-    /// Notes the size of the screen from this offset on.
+    /// Records the screen size from the current offset on.
     pub fn note_size(&mut self, size: Size) {
         let line = format!("{} {} {}\n", self.end, size.cols(), size.rows());
         let noted = open_append(&self.dir.join("sizes")).and_then(|mut sizes| {
@@ -177,7 +177,7 @@ impl LogWriter {
         }
     }
 
-    /// Reads up to `max` bytes from `from` on; none if that offset is not kept.
+    /// Reads up to `max` bytes at `from`; `None` if that offset is not retained.
     #[must_use]
     pub fn read(&self, from: u64, max: usize) -> Option<Vec<u8>> {
         let segment = self.segments.iter().rev().find(|s| s.start <= from)?;
@@ -193,14 +193,14 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Removes the oldest segment, never the last one. Whether there was one to remove.
+    /// Removes the oldest segment, never the last one. Returns whether one was removed.
     fn remove_oldest(&mut self) -> bool {
         if self.segments.len() < 2 {
             return false;
         }
         let oldest = self.segments.remove(0);
         for kind in ["out", "snap"] {
-            // What is not there any more does not have to be removed.
+            // The file may be missing.
             let _gone = fs::remove_file(self.path(oldest.start, kind));
         }
         true
@@ -211,7 +211,7 @@ impl LogWriter {
     }
 }
 
-/// A log, as somebody else than its keeper sees it.
+/// The reading end of a log.
 #[derive(Debug)]
 pub struct LogReader {
     dir: PathBuf,
@@ -219,17 +219,17 @@ pub struct LogReader {
     sizes: Vec<(u64, Size)>,
 }
 
-/// A piece of a log.
+/// Bytes read from a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The offset of its first byte: the one asked for, or the next one that is kept.
+    /// Offset of the first byte: the requested one, or the next one that is retained.
     pub from: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl LogReader {
-    /// The log in `dir` as it is now.
+    /// Opens the log in `dir` as it is now.
     ///
     /// # Errors
     ///
@@ -240,19 +240,19 @@ impl LogReader {
         Ok(Self { dir: dir.to_owned(), segments: segments(dir)?, sizes })
     }
 
-    /// The oldest byte that is kept.
+    /// Returns the offset of the oldest retained byte.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.segments.first().map_or(0, |first| first.start)
     }
 
-    /// The offset after the last byte.
+    /// Returns the offset after the last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.end())
     }
 
-    /// Up to `max` bytes from `from` on, or from the next offset that is kept.
+    /// Reads up to `max` bytes at `from`, or at the next offset that is retained.
     ///
     /// # Errors
     ///
@@ -268,8 +268,8 @@ impl LogReader {
         Ok(Piece { from, bytes })
     }
 
-    /// The offsets at which a replay can begin, latest first, each with the snapshot to begin
-    /// with. The last one is the oldest byte, with or without a snapshot.
+    /// Returns the offsets at which a replay can start, latest first, each with its snapshot. The
+    /// last one is the oldest byte, with or without a snapshot.
     #[must_use]
     pub fn replay_points(&self) -> Vec<(u64, Option<Vec<u8>>)> {
         let mut points: Vec<(u64, Option<Vec<u8>>)> = offsets(&self.dir, "snap")
@@ -283,14 +283,14 @@ impl LogReader {
         points
     }
 
-    /// The size of the screen at this offset.
+    /// Returns the screen size at this offset.
     #[must_use]
     pub fn size_at(&self, offset: u64) -> Size {
         let known = self.sizes.iter().rev().find(|(from, _)| *from <= offset);
         known.or(self.sizes.first()).map_or(Size::DEFAULT, |(_, size)| *size)
     }
 
-    /// The changes of size after this offset, in order.
+    /// Returns the changes of size after this offset, in order.
     pub fn sizes_after(&self, offset: u64) -> impl Iterator<Item = (u64, Size)> {
         self.sizes.iter().copied().filter(move |(at, _)| *at > offset)
     }
@@ -307,7 +307,7 @@ fn path(dir: &Path, offset: u64, kind: &str) -> PathBuf {
     dir.join(format!("{offset:020}.{kind}"))
 }
 
-/// The offsets for which there is a file of this kind, in order.
+/// Returns the offsets that have a file of this kind, sorted.
 fn offsets(dir: &Path, kind: &str) -> Vec<u64> {
     let mut found: Vec<u64> = fs::read_dir(dir)
         .into_iter()
@@ -323,10 +323,10 @@ fn offsets(dir: &Path, kind: &str) -> Vec<u64> {
 }
 
 fn segments(dir: &Path) -> Result<Vec<Segment>, FileError> {
-    // Asked first, so that a directory that cannot be read is an error and not an empty log.
+    // Read first, so that an unreadable directory is an error and not an empty log.
     fs::read_dir(dir).map_err(FileError::when("read", dir))?;
     let found = offsets(dir, "out").into_iter().filter_map(|start| {
-        // A segment may be removed between the two looks.
+        // A segment may be removed meanwhile.
         let len = fs::metadata(path(dir, start, "out")).ok()?.len();
         Some(Segment { start, len })
     });
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_across_segments_and_after_a_restart() {
+    fn log_is_read_across_segments_and_after_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let piece: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
         let mut log = LogWriter::open(dir.path()).unwrap();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_log_loses_its_oldest_bytes_and_keeps_its_offsets() {
+    fn log_over_limit_drops_oldest_bytes_and_keeps_offsets() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = LogWriter::open(dir.path()).unwrap();
 
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_is_replayed_with_the_size_it_had() {
+    fn size_at_returns_size_recorded_for_offset() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = LogWriter::open(dir.path()).unwrap();
         let (small, large) = (Size::new(80, 24).unwrap(), Size::new(200, 50).unwrap());

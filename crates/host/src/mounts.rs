@@ -1,8 +1,8 @@
-//! A directory that not even root writes to: read-only in a mount name space of a pane's own (R18).
+//! Read-only bind mount of the shared directory in the mount namespace of a pane (R18).
 //!
-//! Modes keep everybody but root from writing. For root the directory is mounted onto itself,
-//! read-only, where only the pane sees it. It keeps from accidents: whoever is root and wants to
-//! write can undo it.
+//! File modes stop every user but root. For root the directory is mounted read-only onto itself in
+//! a namespace that only the pane sees. This protects from accidents, not from a root user who undoes
+//! the mount.
 #![expect(unsafe_code, reason = "mounting between fork and exec has no safe form")]
 
 use std::ffi::{CStr, CString};
@@ -17,20 +17,20 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{chroot, fchdir, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::household::Household;
+use crate::own_processes::OwnProcesses;
 use crate::process;
 
-/// What is to be closed, worked out before the fork.
+/// A read-only mount, prepared before the fork.
 #[derive(Clone, Debug)]
-pub struct Closing {
+pub struct ReadOnlyMount {
     dir: CString,
     flags: libc::c_ulong,
 }
 
-impl Closing {
-    /// Of this directory; none where modes do it, or where there is no such directory.
+impl ReadOnlyMount {
+    /// Prepares the mount of a directory; `None` if file modes suffice or it does not exist.
     #[must_use]
-    pub fn of(dir: &Path) -> Option<Self> {
+    pub fn prepare(dir: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
@@ -42,24 +42,23 @@ impl Closing {
             (StatVfsMountFlags::NOATIME, libc::MS_NOATIME),
         ];
         let kept = kept.into_iter().filter(|(flag, _)| has.contains(*flag));
-        let closed = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
-        let flags = kept.fold(closed, |all, (_, flag)| all | flag);
+        let read_only = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
+        let flags = kept.fold(read_only, |all, (_, flag)| all | flag);
         Some(Self { dir: CString::new(dir.as_os_str().as_bytes()).ok()?, flags })
     }
 
-    /// Closes it for this process and those it starts. Called between fork and exec: system calls
-    /// and nothing else.
+    /// Mounts the directory read-only for this process and its children. Called between fork and
+    /// exec: makes system calls only.
     ///
     /// # Errors
     ///
-    /// The system's; not every container lets its root do this.
-    pub fn take_on(&self) -> io::Result<()> {
-        // SAFETY: it takes a number, and what it parts from is parted from by this process alone.
+    /// Any error of the operating system; some containers do not permit mounts.
+    pub fn apply(&self) -> io::Result<()> {
+        // SAFETY: the call takes a number and changes the namespace of this process only.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // What is mounted outside later on is seen in here, and nothing the other way round: the
-        // next mount must not be seen by anybody else.
+        // Later mounts outside remain visible here, but mounts here are not visible outside.
         mount(None, c"/", libc::MS_REC | libc::MS_SLAVE)?;
         mount(Some(&self.dir), &self.dir, libc::MS_BIND)?;
         mount(None, &self.dir, self.flags)
@@ -68,47 +67,47 @@ impl Closing {
 
 fn mount(from: Option<&CStr>, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     let from = from.map_or(ptr::null(), CStr::as_ptr);
-    // SAFETY: both names end with a zero and outlive the call, which may be given none for the
-    // others.
+    // SAFETY: both paths are NUL-terminated and outlive the call; null is allowed for the other
+    // arguments.
     let done = unsafe { libc::mount(from, to.as_ptr(), ptr::null(), flags, ptr::null()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a directory is closed for us.
-fn is_closed(dir: &Path) -> bool {
+/// Returns whether a directory is mounted read-only for this process.
+fn is_read_only(dir: &Path) -> bool {
     statvfs(dir).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// Whether a process can write to a directory because it is root and nothing was closed for it.
-/// False for one that cannot be asked, too.
+/// Returns whether a process can write to a directory because it is root and has no read-only mount.
+/// Also false if the process cannot be inspected.
 #[must_use]
-pub fn is_open_for(pid: u32, dir: &Path) -> bool {
+pub fn is_writable_for(pid: u32, dir: &Path) -> bool {
     let Ok(inside) = dir.strip_prefix("/") else { return false };
     let seen = PathBuf::from(format!("/proc/{pid}/root")).join(inside);
-    geteuid().is_root() && seen.is_dir() && !is_closed(&seen)
+    geteuid().is_root() && seen.is_dir() && !is_read_only(&seen)
 }
 
-/// Leaves the name space of the pane that we were started in, if it is one in which `dir` is
-/// closed: what is ours is not for that pane alone. Whether we did.
+/// Leaves the mount namespace of the pane in which this process was started, if `dir` is read-only
+/// there: the daemon serves all panes. Returns whether it did.
 ///
-/// To be called before the process has threads.
+/// Must be called before the process has threads.
 ///
 /// # Errors
 ///
-/// Why we are still in it.
-pub fn leave_pane(dir: &Path, household: &Household) -> io::Result<bool> {
-    if !geteuid().is_root() || !is_closed(dir) {
+/// The reason why the process is still in the namespace.
+pub fn leave_pane_namespace(dir: &Path, own: &OwnProcesses) -> io::Result<bool> {
+    if !geteuid().is_root() || !is_read_only(dir) {
         return Ok(false);
     }
     let space = |pid: &u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let ours = space(&std::process::id());
-    let mut parents = process::lineage(std::process::id());
-    let keeper = parents.find(|pid| household.contains(*pid) && space(pid) != ours);
-    let keeper = keeper.ok_or_else(|| io::Error::other("the keeper of the pane is not found"))?;
+    let current = space(&std::process::id());
+    let mut parents = process::ancestors(std::process::id());
+    let keeper = parents.find(|pid| own.contains(*pid) && space(pid) != current);
+    let keeper = keeper.ok_or_else(|| io::Error::other("keeper of the pane not found"))?;
     let outside = File::open(format!("/proc/{keeper}/ns/mnt"))?;
     let root = File::open(format!("/proc/{keeper}/root"))?;
     move_into_link_name_space(outside.as_fd(), Some(LinkNameSpaceType::Mount))?;
-    // We are at the root of everything now, which need not be the root that the keeper sees.
+    // The root is now that of the namespace, which may differ from the keeper's root.
     fchdir(&root)?;
     chroot(c".")?;
     Ok(true)

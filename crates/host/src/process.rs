@@ -1,4 +1,4 @@
-//! Processes, told apart by more than their numbers.
+//! Processes, identified by pid, start time and boot.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -6,63 +6,63 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crate::household::Household;
+use crate::own_processes::OwnProcesses;
 use model::{PaneId, ProcessIdentity};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// The variable by which every process of a pane is known.
+/// The environment variable that marks the processes of a pane.
 const PANE_MARK: &[u8] = b"CCMUX_PANE_ID=";
 
-/// How far up the parents of a process are looked at.
-const MOST_PARENTS: usize = 64;
+/// Maximum number of ancestors that are followed.
+const MAX_ANCESTORS: usize = 64;
 
-/// What `/proc` says of a process.
+/// A process as described by `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its parent.
+    /// Process id of the parent.
     pub parent: u32,
-    /// The session it belongs to.
+    /// Session id.
     pub session: u32,
-    /// When it started, in clock ticks since boot.
+    /// Start time in clock ticks since boot.
     pub start: u64,
-    /// It has ended and waits to be reaped.
+    /// Whether the process has ended and waits to be reaped.
     pub zombie: bool,
-    /// It is in the foreground of its terminal, where what is typed goes: a shell that waits for a
-    /// command of its own is not.
+    /// Whether the process is in the foreground process group of its terminal and so receives what
+    /// is typed. A shell that waits for a command is not.
     pub foreground: bool,
 }
 
-/// The boot we are in.
+/// Returns the id of the current boot.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Any error of the operating system.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Who the process with this number is now.
+/// Returns the identity of the process that has this pid now.
 ///
 /// # Errors
 ///
-/// The system's; `NotFound` if there is none.
+/// `NotFound` if there is no such process, or any other error of the operating system.
 pub fn identify(pid: u32) -> io::Result<ProcessIdentity> {
     let start = stat(pid).ok_or(io::ErrorKind::NotFound)?.start;
     Ok(ProcessIdentity { pid, start, boot: boot_id()? })
 }
 
-/// A descriptor of exactly this process, or none if it has ended, whoever has its number now.
+/// Opens a pidfd of exactly this process; `None` if it has ended, even if its pid was reused.
 #[must_use]
 pub fn open(identity: &ProcessIdentity) -> Option<OwnedFd> {
     let pidfd = open_pid(identity.pid)?;
-    // Asked after the descriptor was opened, so the answer is about the process it refers to.
+    // Checked after the pidfd was opened, so the answer is about the process it refers to.
     let now = identify(identity.pid).ok()?;
     (now == *identity && !stat(identity.pid)?.zombie).then_some(pidfd)
 }
 
-/// Whether exactly this process is stopped, by a signal or a debugger.
+/// Returns whether exactly this process is stopped by a signal or a debugger.
 #[must_use]
 pub fn is_stopped(identity: &ProcessIdentity) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", identity.pid)).unwrap_or_default();
@@ -70,16 +70,16 @@ pub fn is_stopped(identity: &ProcessIdentity) -> bool {
     matches!(state, Some('T' | 't')) && is_alive(identity)
 }
 
-/// Whether exactly this process is alive.
+/// Returns whether exactly this process is alive.
 #[must_use]
 pub fn is_alive(identity: &ProcessIdentity) -> bool {
     open(identity).is_some()
 }
 
-/// Sends a signal to exactly this process. One that has ended needs none.
+/// Sends a signal to exactly this process; does nothing if it has ended.
 pub fn signal(identity: &ProcessIdentity, signal: Signal) {
     if let Some(pidfd) = open(identity) {
-        // It may end between the two calls, which is what was wanted or does not matter.
+        // The process may end between the two calls, which is harmless.
         let _ended = pidfd_send_signal(&pidfd, signal);
     }
 }
@@ -89,16 +89,16 @@ fn open_pid(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// What `/proc` says of this process.
+/// Returns the status of a process; `None` if it does not exist.
 #[must_use]
 pub fn stat(pid: u32) -> Option<Stat> {
-    // One read of a line that is never this long: ending a pane looks at every process there is.
+    // A single read suffices for this line. Ending a pane reads one for every process.
     let mut line = [0; 1024];
     let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
     parse_stat(pid, &line[..length])
 }
 
-/// The fields after the program's name, which may itself contain anything, parentheses included.
+/// Parses the fields after the program name, which may contain any character, also parentheses.
 fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
     let mut fields = std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace();
@@ -111,41 +111,41 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     Some(Stat { pid, parent, session, start, zombie, foreground })
 }
 
-/// Every process there is.
+/// Returns every process of the machine.
 #[must_use]
 pub fn all() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| stat(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// A process, its parent, and so on, as far as there is one.
-pub(crate) fn lineage(pid: u32) -> impl Iterator<Item = u32> {
+/// Iterates over a process and its ancestors, nearest first.
+pub(crate) fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
     let parent = |pid: &u32| stat(*pid).map(|found| found.parent);
-    std::iter::successors(Some(pid), parent).take_while(|pid| *pid > 1).take(MOST_PARENTS)
+    std::iter::successors(Some(pid), parent).take_while(|pid| *pid > 1).take(MAX_ANCESTORS)
 }
 
-/// What descends from a process.
+/// The descendants of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Below {
-    /// The processes, zombies excepted.
+pub struct Descendants {
+    /// The processes, without zombies.
     pub found: Vec<Stat>,
-    /// Some were left out, with everything below them, because they belong to the household.
-    pub spared: bool,
+    /// Whether processes of ccmux were skipped, together with their descendants.
+    pub skipped: bool,
 }
 
-/// Everything that descends from `root`, without `root` itself and without the household.
+/// Returns the descendants of `root`, without the processes of ccmux.
 #[must_use]
-pub fn descendants(root: u32, household: &Household) -> Below {
-    below(&all(), [root].into(), household)
+pub fn descendants(root: u32, own: &OwnProcesses) -> Descendants {
+    below(&all(), [root].into(), own)
 }
 
-/// Every process of `all` that descends from one of `roots`, without the roots.
-fn below(all: &[Stat], roots: HashSet<u32>, household: &Household) -> Below {
+/// Returns every process of `all` that descends from one of `roots`, without the roots.
+fn below(all: &[Stat], roots: HashSet<u32>, own: &OwnProcesses) -> Descendants {
     let mut children: HashMap<u32, Vec<&Stat>> = HashMap::new();
     for process in all {
         children.entry(process.parent).or_default().push(process);
     }
-    let mut below = Below::default();
+    let mut below = Descendants::default();
     let mut seen = roots.clone();
     let mut next: Vec<u32> = roots.into_iter().collect();
     while let Some(parent) = next.pop() {
@@ -153,8 +153,8 @@ fn below(all: &[Stat], roots: HashSet<u32>, household: &Household) -> Below {
             if !seen.insert(child.pid) || child.zombie {
                 continue;
             }
-            if household.contains(child.pid) {
-                below.spared = true;
+            if own.contains(child.pid) {
+                below.skipped = true;
             } else {
                 next.push(child.pid);
                 below.found.push(**child);
@@ -164,41 +164,46 @@ fn below(all: &[Stat], roots: HashSet<u32>, household: &Household) -> Below {
     below
 }
 
-/// Sends a signal to each of `processes` that is still the one that was seen.
+/// Sends a signal to each of `processes` whose pid was not reused.
 pub fn signal_all(processes: &[Stat], signal: Signal) {
     for process in processes {
         let Some(pidfd) = open_pid(process.pid) else { continue };
         if stat(process.pid).is_some_and(|now| now.start == process.start) {
-            // It may end between the two calls, which is what was wanted or does not matter.
+            // The process may end between the two calls, which is harmless.
             let _ended = pidfd_send_signal(&pidfd, signal);
         }
     }
 }
 
-/// What is left of a pane whose keeper is gone: processes that carry the pane's id in their
-/// environment or belong to its terminal session, and everything that descends from them, without
-/// the household.
+/// Returns the remaining processes of a pane whose keeper has ended: those that carry the pane's id
+/// in their environment or belong to its terminal session, and their descendants, without the
+/// processes of ccmux and of other state roots.
 ///
-/// A process that both left the session and wiped its environment is not found; the keeper, while
-/// it lives, finds those too. We ourselves and what descends from us are never among them, even if
-/// we were started from within the pane: our children are the keepers of other panes.
+/// A process that left the session and also cleared its environment is not found (the keeper, while
+/// it lives, finds those too). The calling process and its descendants are never included, even if
+/// it was started in the pane: its children are the keepers of other panes.
 #[must_use]
-pub fn of_pane(pane: PaneId, head: Option<u32>, household: &Household) -> Vec<Stat> {
+pub fn of_pane(pane: PaneId, head: Option<u32>, own: &OwnProcesses) -> Vec<Stat> {
     let us = std::process::id();
     let all: Vec<Stat> = all().into_iter().filter(|p| p.pid != us).collect();
-    let carries_mark = |pid: u32| marks_of(pid).contains(&pane);
+    let is_of_pane = |process: &&Stat| {
+        let environ = environ(process.pid);
+        let is_marked = Some(process.session) == head || marks_in(&environ).contains(&pane);
+        is_marked && !own.is_of_other_root(&environ)
+    };
     let mut found: Vec<Stat> = all
         .iter()
-        .filter(|p| !p.zombie && (Some(p.session) == head || carries_mark(p.pid)))
-        .filter(|p| !household.contains(p.pid))
+        .filter(|p| !p.zombie)
+        .filter(is_of_pane)
+        .filter(|p| !own.contains(p.pid))
         .copied()
         .collect();
     let roots = found.iter().map(|p| p.pid).collect();
-    found.extend(below(&all, roots, household).found);
+    found.extend(below(&all, roots, own).found);
     found
 }
 
-/// The processes whose working directory is in a tree, with their names.
+/// Returns the processes whose working directory is in a tree, with their names.
 #[must_use]
 pub fn working_in(tree: &Path) -> Vec<(Stat, String)> {
     let tree = fs::canonicalize(tree).unwrap_or_else(|_| tree.to_owned());
@@ -213,16 +218,23 @@ pub fn working_in(tree: &Path) -> Vec<(Stat, String)> {
     all().into_iter().filter(is_in).map(name).collect()
 }
 
-/// The panes whose id some process carries in its environment.
+/// Returns the panes whose id is in the environment of a running process.
 #[must_use]
 pub fn marked_panes() -> HashSet<PaneId> {
     let living = all().into_iter().filter(|process| !process.zombie);
     living.flat_map(|process| marks_of(process.pid)).collect()
 }
 
-/// The panes whose ids this process carries in its environment: one, if nobody tampered with it.
+/// Returns the panes whose ids are in the environment of a process: one, unless it was altered.
 pub(crate) fn marks_of(pid: u32) -> Vec<PaneId> {
-    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    marks_in(&environ(pid))
+}
+
+fn environ(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+fn marks_in(environ: &[u8]) -> Vec<PaneId> {
     let variables = environ.split(|&byte| byte == 0);
     let marks = variables.filter_map(|variable| variable.strip_prefix(PANE_MARK));
     marks.filter_map(|mark| std::str::from_utf8(mark).ok()?.parse().ok()).collect()
@@ -234,7 +246,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_name_with_parentheses_does_not_confuse_the_reader() {
+    fn parse_stat_name_with_parentheses_is_skipped() {
         let text = b"42 (a) b (c) S 7 42 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9001 0";
 
         let stat = parse_stat(42, text).unwrap();
@@ -246,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_number_at_another_time_is_another_process() {
+    fn identity_same_pid_with_other_start_or_boot_is_not_alive() {
         let us = identify(std::process::id()).unwrap();
         let earlier = ProcessIdentity { start: us.start - 1, ..us.clone() };
         let other_boot = ProcessIdentity { boot: "x".to_owned(), ..us.clone() };
@@ -257,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_children_are_found() {
+    fn descendants_include_grandchildren() {
         let mut child = Command::new("sh")
             .args(["-c", "sleep 1000 & echo; wait"])
             .stdout(std::process::Stdio::piped())
@@ -266,7 +278,7 @@ mod tests {
         let mut line = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
 
-        let found = descendants(std::process::id(), &Household::nobody()).found;
+        let found = descendants(std::process::id(), &OwnProcesses::none()).found;
         let sleep = found.iter().find(|p| p.parent == child.id());
 
         signal_all(sleep.map(std::slice::from_ref).unwrap_or_default(), Signal::KILL);
@@ -276,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_known_by_every_pane_that_its_environment_names() {
+    fn marked_process_is_found_by_its_pane() {
         let pane = PaneId::from_random([7; 16]);
         let mut child = Command::new("sh")
             .args(["-c", "echo; exec sleep 1000"])
@@ -288,7 +300,7 @@ mod tests {
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
 
         let marked = marked_panes();
-        let found = of_pane(pane, None, &Household::nobody());
+        let found = of_pane(pane, None, &OwnProcesses::none());
 
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Programs, found as a shell would find them, and told apart without running them.
+//! Program lookup on a search path, and identification without running the program.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use model::agent::probe::Identity;
 use rustix::fs::{Access, access};
 
-/// The program of this name: by its path, or on a search path. Relative ones count from `cwd`.
+/// Finds a program by path or on a search path. Relative paths are resolved against `cwd`.
 #[must_use]
 pub fn find(name: &str, search: &str, cwd: &Path) -> Option<PathBuf> {
     if name.contains('/') {
@@ -22,11 +22,11 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// What a program of an agent is known by.
+/// Returns the identity of an agent's program.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Any error of the operating system.
 pub fn identify(agent: &str, program: &Path) -> io::Result<Identity> {
     let real = fs::canonicalize(program)?;
     let found = fs::metadata(&real)?;
@@ -47,12 +47,13 @@ mod tests {
 
     fn put(path: &Path, mode: u32) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        crate::file::write_atomic(path, b"#!/bin/sh\n", crate::file::Survive::Kill).unwrap();
+        crate::file::write_atomic(path, b"#!/bin/sh\n", crate::file::Durability::ProcessCrash)
+            .unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
     #[test]
-    fn the_first_that_can_be_executed_is_found() {
+    fn find_returns_first_executable_file() {
         let base = tempfile::tempdir().unwrap();
         let at = |path: &str| base.path().join(path);
         put(&at("a/agent"), 0o600);
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_known_by_what_it_leads_to_and_a_new_release_is_another_program() {
+    fn identify_follows_links_and_distinguishes_replaced_programs() {
         let base = tempfile::tempdir().unwrap();
         let (real, link) = (base.path().join("agent-1"), base.path().join("agent"));
         put(&real, 0o700);

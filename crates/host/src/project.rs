@@ -1,8 +1,8 @@
-//! What a project wants done in every new workspace: `.ccmux.toml` in its root.
+//! Workspace setup of a project: `.ccmux.toml` in its root.
 //!
-//! Whoever can change that file could have anything run, so nothing of it is until the user trusted
-//! exactly these contents. What was trusted is remembered in the state root by the path and the
-//! digest of the file; a file that is changed is not trusted any more.
+//! The file can make ccmux run any command, so it is ignored until the user trusts exactly these
+//! contents. Trust is stored in the state root by the path and the digest of the file; a changed file
+//! is no longer trusted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -20,26 +20,26 @@ use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use crate::StateRoot;
-use crate::file::{FileError, Survive};
-use crate::git::{GitError, Turn, end_within};
+use crate::file::{Durability, FileError};
+use crate::git::{GitError, RepositoryLock, wait_timeout};
 use crate::record::{self, RecordError};
 
-/// The file, in the root of a project.
+/// The file name, in the root of a project.
 pub const FILE: &str = ".ccmux.toml";
 
-/// What was trusted, in the state root.
+/// The file with the trusted digests, in the state root.
 const TRUSTED: &str = "trust.json";
 
-/// More than anybody writes by hand.
-const LARGEST: u64 = 1 << 16;
+/// Size limit of the project file.
+const MAX_SIZE: u64 = 1 << 16;
 
-/// How long one command may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of one command.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How much of what a command said last is told.
-const LAST_WORDS: u64 = 2000;
+/// How much of the output of a failed command is reported.
+const OUTPUT_TAIL: u64 = 2000;
 
-/// A project's wishes.
+/// The contents of a project file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// The file.
@@ -48,48 +48,48 @@ pub struct Project {
     pub digest: String,
     /// Commands to run in a new workspace, before the agent starts.
     pub setup: Vec<Vec<String>>,
-    /// Commands to run in a workspace that goes.
+    /// Commands to run in a workspace before it is removed.
     pub teardown: Vec<Vec<String>>,
 }
 
-/// Why a project's wishes are not known, or not trusted.
+/// Failure to read or trust a project file.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// The system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What was trusted is not readable.
+    /// The trust record is not readable.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Somebody else is at it for too long.
+    /// The trust lock was not released in time.
     #[error(transparent)]
     Lock(#[from] GitError),
-    /// There is no such file.
-    #[error("there is no `{}`", .0.display())]
+    /// The file does not exist.
+    #[error("`{}` does not exist", .0.display())]
     Missing(PathBuf),
-    /// It says something else.
+    /// The contents are invalid.
     #[error("`{}`: {why}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
 }
 
-/// A file that was trusted.
+/// A trusted version of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trusted {
-    /// The digest of what it contained then.
+    /// The digest of the contents.
     pub digest: String,
-    /// When.
+    /// When the user trusted it.
     pub at: Timestamp,
 }
 
-/// Everything that was trusted, by path.
+/// All trusted files, by path.
 pub type Trust = BTreeMap<String, Trusted>;
 
-/// The wishes of the project with this root, if it has any.
+/// Reads the project file in a root; `None` if there is none.
 ///
 /// # Errors
 ///
@@ -106,16 +106,16 @@ pub fn read(root: &Path) -> Result<Option<Project>, ProjectError> {
         Err(error) => return Err(FileError::when("read", &path)(error).into()),
     };
     if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err(invalid("it is not a file".to_owned()));
+        return Err(invalid("not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
+    let read = file.take(MAX_SIZE + 1).read_to_end(&mut bytes);
     read.map_err(FileError::when("read", &path))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(invalid(format!("it is larger than {LARGEST} bytes")));
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(invalid(format!("larger than {MAX_SIZE} bytes")));
     }
     let digest = blake3::hash(&bytes).to_hex().to_string();
-    let text = String::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| invalid("not UTF-8".to_owned()))?;
     let (setup, teardown) = parse(&text).map_err(invalid)?;
     Ok(Some(Project { path, digest, setup, teardown }))
 }
@@ -126,19 +126,20 @@ fn parse(text: &str) -> Result<(Commands, Commands), String> {
     let (mut setup, mut teardown) = (Vec::new(), Vec::new());
     let document = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
     for (name, value) in document.get_ref() {
-        // Other tables are for other releases.
         let DeValue::Table(table) = value.get_ref() else {
-            return Err(format!("{:?} is unknown", name.get_ref()));
+            return Err(format!("unknown key {:?}", name.get_ref()));
         };
         if name.get_ref() != "workspace" {
-            return Err(format!("[{}] is unknown; there is [workspace]", name.get_ref()));
+            return Err(format!("unknown table [{}]; expected [workspace]", name.get_ref()));
         }
         for (key, value) in table {
             match &**key.get_ref() {
                 "setup" => setup = commands("setup", value.get_ref())?,
                 "teardown" => teardown = commands("teardown", value.get_ref())?,
                 other => {
-                    return Err(format!("workspace.{other} is unknown; there are setup, teardown"));
+                    return Err(format!(
+                        "unknown key workspace.{other}; expected setup or teardown"
+                    ));
                 }
             }
         }
@@ -146,7 +147,7 @@ fn parse(text: &str) -> Result<(Commands, Commands), String> {
     Ok((setup, teardown))
 }
 
-/// Argument vectors: no shell takes them apart.
+/// Parses a list of argument vectors, which are not passed to a shell.
 fn commands(key: &str, value: &DeValue<'_>) -> Result<Commands, String> {
     let wrong =
         || format!("workspace.{key} takes a list of commands such as [[\"make\", \"deps\"]]");
@@ -164,7 +165,7 @@ fn commands(key: &str, value: &DeValue<'_>) -> Result<Commands, String> {
     read.ok_or_else(wrong)
 }
 
-/// What was trusted.
+/// Returns all trusted files.
 ///
 /// # Errors
 ///
@@ -176,25 +177,25 @@ pub fn trust(root: &StateRoot) -> Result<Trust, RecordError> {
     }
 }
 
-/// Changes what is trusted, alone.
+/// Changes the trusted files under a lock.
 ///
 /// # Errors
 ///
-/// [`ProjectError`]; nothing is changed then.
+/// [`ProjectError`]; nothing was changed.
 pub fn change_trust(
     root: &StateRoot,
     change: impl FnOnce(&mut Trust),
 ) -> Result<Trust, ProjectError> {
     crate::file::make_dir(&root.locks())?;
-    let _alone = Turn::of_file(&root.locks().join("trust.lock"))?;
+    let _lock = RepositoryLock::on_file(&root.locks().join("trust.lock"))?;
     let mut known = trust(root)?;
     change(&mut known);
-    record::write(&root.path().join(TRUSTED), &known, Survive::PowerLoss)?;
+    record::write(&root.path().join(TRUSTED), &known, Durability::PowerLoss)?;
     Ok(known)
 }
 
 impl Project {
-    /// Whether exactly this was trusted.
+    /// Returns whether exactly these contents are trusted.
     #[must_use]
     pub fn is_trusted(&self, trust: &Trust) -> bool {
         let path = self.path.to_string_lossy();
@@ -202,11 +203,11 @@ impl Project {
     }
 }
 
-/// Runs commands one after the other in `dir`, until one fails. What they say goes to `log`. Blocks.
+/// Runs commands in order in `dir` until one fails. Their output is appended to `log`. Blocks.
 ///
 /// # Errors
 ///
-/// Which one failed, how, and what it said last.
+/// The failed command, the reason, and the end of its output.
 pub fn run(
     commands: &[Vec<String>],
     dir: &Path,
@@ -217,14 +218,15 @@ pub fn run(
         let (Some((program, arguments)), line) = (words.split_first(), words.join(" ")) else {
             continue;
         };
-        let told = |why: String| format!("`{line}` {why}");
+        let message = |why: String| format!("`{line}` {why}");
         let open = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(log);
-        let mut output = open.map_err(|error| told(format!("has no log: {error}")))?;
-        // Whoever reads the log later wants to know whose words these are.
+        let mut output = open.map_err(|error| message(format!("cannot write its log: {error}")))?;
+        // Separates the output of the commands in the log.
         let _unseen = writeln!(output, "$ {line}");
         let begin = output.seek(SeekFrom::End(0)).unwrap_or_default();
         let copies = output.try_clone().and_then(|out| Ok((out, output.try_clone()?)));
-        let (out, err) = copies.map_err(|error| told(format!("has no log: {error}")))?;
+        let (out, err) =
+            copies.map_err(|error| message(format!("cannot write its log: {error}")))?;
         let spawned = Command::new(program)
             .args(arguments)
             .env_clear()
@@ -235,23 +237,23 @@ pub fn run(
             .stdout(out)
             .stderr(err)
             .spawn();
-        let mut child = spawned.map_err(|error| told(format!("does not start: {error}")))?;
-        let ended = end_within(&mut child, PATIENCE);
+        let mut child = spawned.map_err(|error| message(format!("cannot be started: {error}")))?;
+        let ended = wait_timeout(&mut child, TIMEOUT);
         let why = match ended {
             Ok(Some(status)) if status.success() => continue,
             Ok(Some(status)) => format!("failed: {status}"),
-            Ok(None) => format!("did not end within {PATIENCE:?}"),
+            Ok(None) => format!("timed out after {TIMEOUT:?}"),
             Err(error) => format!("cannot be waited for: {error}"),
         };
-        let mut said = String::new();
-        let last = begin.max(output.metadata().map_or(0, |m| m.len()).saturating_sub(LAST_WORDS));
+        let mut tail = String::new();
+        let last = begin.max(output.metadata().map_or(0, |m| m.len()).saturating_sub(OUTPUT_TAIL));
         let mut bytes = Vec::new();
         if output.seek(SeekFrom::Start(last)).is_ok() {
-            // What cannot be read back is still in the log.
+            // The output is still in the log.
             let _partial = output.read_to_end(&mut bytes);
-            said = String::from_utf8_lossy(&bytes).trim().replace('\n', "\n  ");
+            tail = String::from_utf8_lossy(&bytes).trim().replace('\n', "\n  ");
         }
-        return Err(told(format!("{why}\n  {said}")));
+        return Err(message(format!("{why}\n  {tail}")));
     }
     Ok(())
 }
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_argument_vectors_and_nothing_else() {
+    fn parse_accepts_argument_vectors_only() {
         let text = "[workspace]\nsetup = [[\"make\", \"a b\"], [\"true\"]]\n";
         let (setup, teardown) = parse(text).unwrap();
         assert_eq!(setup, [vec!["make".to_owned(), "a b".to_owned()], vec!["true".to_owned()]]);
@@ -281,13 +283,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trusted_is_this_text_and_no_other() {
+    fn trust_applies_to_exact_contents() {
         let dir = tempfile::tempdir().unwrap();
         let root = StateRoot::open(&dir.path().join("root")).unwrap();
         let project = dir.path().join("project");
         fs::create_dir(&project).unwrap();
         let write = |text: &str| {
-            crate::file::write_atomic(&project.join(FILE), text.as_bytes(), Survive::Kill).unwrap();
+            crate::file::write_atomic(
+                &project.join(FILE),
+                text.as_bytes(),
+                Durability::ProcessCrash,
+            )
+            .unwrap();
             read(&project).unwrap().unwrap()
         };
 
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_told_with_its_last_words() {
+    fn run_failed_command_reports_end_of_its_output() {
         let dir = tempfile::tempdir().unwrap();
         let mut environment = Environment::default();
         environment.set("PATH", "/usr/bin:/bin").unwrap();

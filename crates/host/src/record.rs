@@ -4,8 +4,7 @@
 //! { "format": 1, "checksum": "<blake3 of the compact record>", "record": { … } }
 //! ```
 //!
-//! A record that was damaged is never taken for a good one, and a record of a newer format is
-//! never rewritten.
+//! A damaged record is never accepted, and a record of a newer format is never overwritten.
 
 use std::fs;
 use std::io;
@@ -15,19 +14,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::file::{self, FileError, Survive};
+use crate::file::{self, Durability, FileError};
 
-/// The format that this release writes.
+/// The format written by this release.
 const FORMAT: u32 = 1;
 
-/// Why a record cannot be had.
+/// Failure to read a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// There is none.
+    /// The file does not exist.
     #[error("`{}` does not exist", .0.display())]
     Missing(PathBuf),
-    /// The operating system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
     /// The bytes on disk are not the bytes that were written.
@@ -35,15 +34,15 @@ pub enum RecordError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
-    /// A newer release wrote this file.
+    /// The file was written by a newer release.
     #[error("`{}` has format {found}, this release reads up to {FORMAT}", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// The format found.
+        /// Format number of the file.
         found: u32,
     },
 }
@@ -60,8 +59,8 @@ struct Envelope<'a> {
 ///
 /// # Errors
 ///
-/// [`FileError`]; the previous record is then still in place.
-pub fn write<T: Serialize>(path: &Path, value: &T, survive: Survive) -> Result<(), FileError> {
+/// [`FileError`]; the previous record is kept.
+pub fn write<T: Serialize>(path: &Path, value: &T, survive: Durability) -> Result<(), FileError> {
     let bytes = encode(value).map_err(FileError::when("encode", path))?;
     file::write_atomic(path, &bytes, survive)
 }
@@ -74,11 +73,22 @@ fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns a copy of a record in which the path of the state root is replaced in every text.
+///
+/// # Errors
+///
+/// If the result is not a valid record.
+pub fn rebased<T: Serialize + DeserializeOwned>(value: &T, from: &str, to: &str) -> io::Result<T> {
+    let mut json = serde_json::to_value(value)?;
+    model::rebase::value(&mut json, from, to);
+    Ok(serde_json::from_value(json)?)
+}
+
 /// Reads the record at `path`.
 ///
 /// # Errors
 ///
-/// [`RecordError`], with [`RecordError::Missing`] for no file at all.
+/// [`RecordError`]; [`RecordError::Missing`] if there is no file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
     let damaged = |why: String| RecordError::Damaged { path: path.to_owned(), why };
     let bytes = match fs::read(path) {
@@ -94,7 +104,7 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
         return Err(RecordError::TooNew { path: path.to_owned(), found: envelope.format });
     }
     if envelope.format == 0 {
-        return Err(damaged("there is no format 0".to_owned()));
+        return Err(damaged("format 0 is invalid".to_owned()));
     }
     let found = blake3::hash(envelope.record.get().as_bytes()).to_hex();
     if found.as_str() != envelope.checksum {
@@ -108,17 +118,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_comes_back_as_it_was_written() {
+    fn record_is_read_back_as_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pane.json");
 
-        write(&path, &vec![1, 2, 3], Survive::Kill).unwrap();
+        write(&path, &vec![1, 2, 3], Durability::ProcessCrash).unwrap();
 
         assert_eq!(read::<Vec<u32>>(&path).unwrap(), [1, 2, 3]);
     }
 
     #[test]
-    fn any_changed_byte_is_noticed() {
+    fn read_detects_every_changed_byte() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pane.json");
         let good = encode(&"some text".to_owned()).unwrap();
@@ -126,17 +136,17 @@ mod tests {
         for at in 0..good.len() - 1 {
             let mut bad = good.clone();
             bad[at] ^= 1;
-            file::write_atomic(&path, &bad, Survive::Kill).unwrap();
+            file::write_atomic(&path, &bad, Durability::ProcessCrash).unwrap();
             assert!(read::<String>(&path).is_err(), "byte {at} of {}", good.len());
         }
     }
 
     #[test]
-    fn a_newer_format_is_named_as_such() {
+    fn read_newer_format_returns_too_new() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pane.json");
         let text = br#"{"format":9,"checksum":"","record":{}}"#;
-        file::write_atomic(&path, text, Survive::Kill).unwrap();
+        file::write_atomic(&path, text, Durability::ProcessCrash).unwrap();
 
         let error = read::<String>(&path).unwrap_err();
 

@@ -1,4 +1,4 @@
-//! Removing whole trees, and nothing beyond them.
+//! Removal of directory trees.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,16 +11,14 @@ use rustix::process::geteuid;
 
 use crate::file::FileError;
 
-/// Removes a directory with everything in it; one that is not there is fine. Links are removed, not
-/// followed. Blocks, for as long as it takes.
+/// Removes a directory tree; succeeds if it does not exist. Links are removed, not followed. Blocks.
 ///
-/// Package managers make directories that not even their owner may write to. Those are made
-/// writable first: they are in the way of nothing but their own removal.
+/// Package managers create read-only directories. Those are made writable first.
 ///
 /// # Errors
 ///
-/// [`FileError`]; a part of it may be gone. A tree with something mounted in it is left whole: what
-/// is mounted is not part of it, and may be all that somebody has.
+/// [`FileError`]; the removal may be partial. A tree that contains a mount point is left unchanged:
+/// the mounted files do not belong to it.
 pub fn tree(path: &Path) -> Result<(), FileError> {
     let fail = || FileError::when("remove", path);
     if let Some(mount) = mount_in(path).map_err(fail())? {
@@ -38,8 +36,7 @@ pub fn tree(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Lets the owner change every directory of a tree. What cannot be changed shows when the tree is
-/// removed.
+/// Makes every directory of a tree writable by its owner. Failures show when the tree is removed.
 fn make_removable(path: &Path) {
     let us = geteuid().as_raw();
     let mut dirs = vec![path.to_owned()];
@@ -54,7 +51,7 @@ fn make_removable(path: &Path) {
     }
 }
 
-/// Through a descriptor, so that a link that takes the directory's place meanwhile leads nowhere.
+/// Changes the mode through a descriptor, so that a link put in its place is not followed.
 fn make_accessible(dir: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held: OwnedFd = openat(CWD, dir, flags, Mode::empty())?;
@@ -62,9 +59,9 @@ fn make_accessible(dir: &Path) -> io::Result<()> {
     fs::set_permissions(held, Permissions::from_mode(0o700))
 }
 
-/// Where something is mounted at or below `path`, if so.
+/// Returns the first mount point at or below `path`.
 fn mount_in(path: &Path) -> io::Result<Option<PathBuf>> {
-    // As the kernel spells it.
+    // As spelled by the kernel.
     let path = match path.canonicalize() {
         Ok(path) => path,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -75,7 +72,7 @@ fn mount_in(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(points.find(|point| point.starts_with(&path)))
 }
 
-/// The fifth field of a line of `mountinfo`, in which blanks and the like are octal numbers.
+/// Returns the fifth field of a `mountinfo` line, in which special characters are octal escapes.
 fn mount_point(line: &[u8]) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt as _;
     let field = line.split(|&byte| byte == b' ').nth(4)?;
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_goes_and_what_its_links_lead_to_stays() {
+    fn tree_removes_links_and_keeps_their_targets() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, other) = (dir.path().join("tree"), dir.path().join("other"));
         fs::create_dir_all(tree.join("inner")).unwrap();
@@ -116,11 +113,11 @@ mod tests {
 
         assert!(!tree.exists());
         assert!(other.join("precious").is_dir());
-        super::tree(&tree).expect("gone is gone");
+        super::tree(&tree).expect("a missing tree is not an error");
     }
 
     #[test]
-    fn directories_that_their_owner_closed_are_opened_and_nothing_else() {
+    fn tree_with_read_only_directories_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (tree, other) = (dir.path().join("tree"), dir.path().join("other"));
         fs::create_dir_all(tree.join("module/inner")).unwrap();
@@ -141,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn where_something_is_mounted_is_read_whatever_its_name() {
+    fn mount_point_decodes_escapes() {
         let line = b"36 35 98:0 /mnt1 /mnt/a\\040b\\134c\\011 rw - ext3 /dev/root rw";
 
         assert_eq!(mount_point(line), Some(PathBuf::from("/mnt/a b\\c\t")));

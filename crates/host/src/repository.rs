@@ -1,10 +1,10 @@
-//! What a directory belongs to, as far as agents ask whether it is trusted.
+//! Repository roots of a directory, for the trust prompts of agents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directory as it was named, as it really is, and the roots of the repositories that it
-/// belongs to: its own work tree, and for a linked work tree the main one.
+/// Returns the directory as given, its canonical path, and the roots of its repositories: its own
+/// work tree and, for a linked work tree, the main one.
 #[must_use]
 pub fn trust_roots(cwd: &Path) -> Vec<String> {
     let real = fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
@@ -25,8 +25,8 @@ pub fn trust_roots(cwd: &Path) -> Vec<String> {
     texts
 }
 
-/// The main work tree that a linked one leads to: `.git` is then a file that names a directory, and
-/// `commondir` in that leads to the main one's `.git`.
+/// Returns the main work tree of a linked one, whose `.git` is a file that names a directory with a
+/// `commondir` file.
 fn main_tree(git: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(git).ok()?;
     let own = git.parent()?.join(text.strip_prefix("gitdir:")?.trim());
@@ -40,14 +40,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_linked_work_tree_leads_to_the_main_one() {
+    fn trust_roots_of_linked_work_tree_include_main_work_tree() {
         let base = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(base.path()).unwrap();
         let (main, tree) = (base.join("main"), base.join("tree"));
         fs::create_dir_all(main.join(".git/worktrees/tree")).unwrap();
         fs::create_dir_all(tree.join("deep")).unwrap();
         let write = |path: PathBuf, text: &str| {
-            crate::file::write_atomic(&path, text.as_bytes(), crate::file::Survive::Kill).unwrap();
+            crate::file::write_atomic(
+                &path,
+                text.as_bytes(),
+                crate::file::Durability::ProcessCrash,
+            )
+            .unwrap();
         };
         let gitdir = format!("gitdir: {}\n", main.join(".git/worktrees/tree").display());
         write(tree.join(".git"), &gitdir);

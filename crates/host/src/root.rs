@@ -1,61 +1,85 @@
-//! The state root: where everything lies, and whether it may be used.
+//! The state root: its layout and permission checks.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use model::{PaneId, SessionId, isolation};
+use nix::unistd::{Gid, Group, Uid, User};
 use rustix::process::geteuid;
 
 use crate::file::{FileError, make_dir};
 
-/// A directory that belongs to us alone, with the layout of ccmux in it.
+/// The state directory of ccmux.
 ///
 /// # Invariant
 ///
-/// When [`StateRoot::open`] returned it, the directory was no symlink, had our owner, and nobody
-/// else could write to it.
+/// When [`StateRoot::open`] returned it, the directory was not a symlink, was owned by the user, and
+/// not writable by other users, and no other user could replace it or a directory above it.
 #[derive(Clone, Debug)]
 pub struct StateRoot(PathBuf);
 
-/// Why a directory cannot be the state root.
+/// A directory that cannot be the state root.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnusableRoot {
-    /// The operating system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It would lead wherever the link's owner likes.
+    /// The path is a symbolic link, whose target its owner controls.
     #[error("the state root `{}` is a symbolic link", .0.display())]
     Symlink(PathBuf),
-    /// Not a directory at all.
+    /// The path is not a directory.
     #[error("the state root `{}` is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// Somebody else could change it under us.
-    #[error("the state root `{}` belongs to user {owner}, not to us (user {us})", path.display())]
+    /// The directory is owned by another user.
+    #[error("the state root `{}` belongs to user {owner}, not to user {us}", path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The owner of the directory.
         owner: u32,
-        /// Us.
+        /// The current user.
         us: u32,
     },
-    /// Others may write to it.
-    #[error("the state root `{}` is writable by others (mode {mode:04o})", path.display())]
+    /// Other users can write to the directory.
+    #[error("the state root `{}` is writable by other users (mode {mode:04o})", path.display())]
     Writable {
         /// The directory.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the directory.
         mode: u32,
     },
-    /// Meaningless to a daemon that lives elsewhere.
+    /// A directory or link on the path is owned by another user, who can replace the root.
+    #[error("the state root `{}` is below `{}`, which belongs to user {owner}", path.display(), above.display())]
+    ForeignParent {
+        /// The state root.
+        path: PathBuf,
+        /// The directory or link.
+        above: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Other users can replace the directories in a directory on the path.
+    #[error(
+        "the state root `{}` is below `{}`, which is writable by other users (mode {mode:04o})",
+        path.display(), above.display()
+    )]
+    WritableParent {
+        /// The state root.
+        path: PathBuf,
+        /// The directory.
+        above: PathBuf,
+        /// The mode of the directory.
+        mode: u32,
+    },
+    /// The path is relative and depends on the working directory.
     #[error("the state root `{}` is not an absolute path", .0.display())]
     Relative(PathBuf),
 }
 
 impl UnusableRoot {
-    /// What the user can do about it.
+    /// Returns advice for the user.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -64,32 +88,41 @@ impl UnusableRoot {
                 "set CCMUX_HOME to the absolute path of a real directory".to_owned()
             }
             Self::Foreign { .. } => {
-                "set CCMUX_HOME to a directory of your own, or run as its owner".to_owned()
+                "set CCMUX_HOME to a directory that you own, or run as its owner".to_owned()
             }
             Self::Writable { path, .. } => format!("run `chmod 700 {}`", path.display()),
+            Self::ForeignParent { .. } => {
+                "set CCMUX_HOME to a directory in your home directory".to_owned()
+            }
+            Self::WritableParent { above, .. } => format!(
+                "run `chmod go-w {}`, or set CCMUX_HOME to a directory in your home directory",
+                above.display()
+            ),
         }
     }
 }
 
 impl StateRoot {
-    /// Checks the directory, and makes it and its parts where they are missing.
+    /// Checks the directory, and creates it and its subdirectories if they are missing.
     ///
     /// # Errors
     ///
-    /// [`UnusableRoot`]; nothing of what was there is changed then.
+    /// [`UnusableRoot`]; existing files are not changed.
     pub fn open(path: &Path) -> Result<Self, UnusableRoot> {
         if !path.is_absolute() {
             return Err(UnusableRoot::Relative(path.to_owned()));
         }
+        check_above(path)?;
         if fs::symlink_metadata(path).is_err() {
             let mut builder = fs::DirBuilder::new();
             builder
                 .recursive(true)
                 .mode(0o700)
                 .create(path)
-                .map_err(FileError::when("make", path))?;
+                .map_err(FileError::when("create", path))?;
         }
         Self::check(path)?;
+        check_above(path)?;
         let root = Self(path.to_owned());
         for dir in [root.run(), root.sessions(), root.trash(), root.config(), root.locks()] {
             make_dir(&dir)?;
@@ -98,7 +131,7 @@ impl StateRoot {
     }
 
     fn check(path: &Path) -> Result<(), UnusableRoot> {
-        let found = fs::symlink_metadata(path).map_err(FileError::when("look at", path))?;
+        let found = fs::symlink_metadata(path).map_err(FileError::when("access", path))?;
         if found.file_type().is_symlink() {
             return Err(UnusableRoot::Symlink(path.to_owned()));
         }
@@ -120,66 +153,73 @@ impl StateRoot {
         Ok(())
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Control socket, instance lock, log of the daemon.
+    /// Returns the directory of the control socket, the instance lock and the daemon log.
     #[must_use]
     pub fn run(&self) -> PathBuf {
         self.0.join("run")
     }
 
-    /// The user's configuration.
+    /// Returns the directory of the user configuration.
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.0.join("config")
     }
 
-    /// The registry.
+    /// Returns the path of the registry database.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.0.join("ccmux.db")
     }
 
-    /// All sessions.
+    /// Returns the directory of all sessions.
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
         self.0.join("sessions")
     }
 
-    /// Retired directories.
+    /// Returns the directory of removed directories.
     #[must_use]
     pub fn trash(&self) -> PathBuf {
         self.0.join("trash")
     }
 
-    /// What all panes may read.
+    /// Returns the directory that all panes may read.
     #[must_use]
     pub fn shared(&self) -> PathBuf {
         self.0.join("shared")
     }
 
-    /// Locks that several processes respect, and the snapshot of those that panes hold.
+    /// Returns the directory of the lock files and the lock database.
     #[must_use]
     pub fn locks(&self) -> PathBuf {
         self.0.join("locks")
     }
 
-    /// The directories that keep this pane apart from others, as far as they are there: whatever
-    /// has its name, be it a directory or not.
+    /// Returns the existing isolated directories of a pane, including paths of other types with
+    /// their names.
     #[must_use]
-    pub fn apart(&self, pane: PaneId) -> Vec<PathBuf> {
+    pub fn isolated_dirs(&self, pane: PaneId) -> Vec<PathBuf> {
         let entry = isolation::pane_entry(pane);
-        let places = self.holders().into_iter().map(|holder| holder.join(&entry));
+        let places = self.isolated_dir_parents().into_iter().map(|holder| holder.join(&entry));
         places.filter(|place| fs::symlink_metadata(place).is_ok()).collect()
     }
 
-    /// The directories in which such directories of all panes lie, sorted. A link is none.
+    /// Returns the private home directory of a pane, which need not exist.
     #[must_use]
-    pub fn holders(&self) -> Vec<PathBuf> {
+    pub fn private_home(&self, pane: PaneId) -> PathBuf {
+        self.0.join(isolation::HOMES).join(isolation::pane_entry(pane))
+    }
+
+    /// Returns the directories that contain the isolated directories of panes, sorted. Links are
+    /// skipped.
+    #[must_use]
+    pub fn isolated_dir_parents(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut holders: Vec<PathBuf> = entries
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -190,17 +230,60 @@ impl StateRoot {
         holders
     }
 
-    /// One session.
+    /// Returns the directory of a session.
     #[must_use]
     pub fn session(&self, id: SessionId) -> PathBuf {
         self.sessions().join(id.to_string())
     }
 
-    /// One pane.
+    /// Returns the directory of a pane.
     #[must_use]
     pub fn pane(&self, session: SessionId, pane: PaneId) -> PathBuf {
         self.session(session).join("panes").join(pane.to_string())
     }
+}
+
+/// Checks that no other user can replace the root: every existing directory and link above it belongs
+/// to us or to root, and others can write only to directories with the sticky bit, in which they can
+/// replace neither our entries nor those of root.
+fn check_above(path: &Path) -> Result<(), UnusableRoot> {
+    // With the links on the path, and without.
+    let real = path.ancestors().skip(1).find_map(|above| fs::canonicalize(above).ok());
+    let places = path.ancestors().skip(1).chain(real.iter().flat_map(|real| real.ancestors()));
+    for above in places {
+        let Ok(found) = fs::symlink_metadata(above) else { continue };
+        let (path, above) = (path.to_owned(), above.to_owned());
+        if ![0, geteuid().as_raw()].contains(&found.uid()) && !is_unmapped(found.uid()) {
+            return Err(UnusableRoot::ForeignParent { path, above, owner: found.uid() });
+        }
+        let mode = found.mode() & 0o7777;
+        let is_writable = mode & 0o002 != 0 || mode & 0o020 != 0 && !is_private_group(found.gid());
+        if found.is_dir() && is_writable && mode & 0o1000 == 0 {
+            return Err(UnusableRoot::WritableParent { path, above, mode });
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a user id stands for all users that do not exist in this user namespace. The real
+/// root of a container is one of them.
+fn is_unmapped(uid: u32) -> bool {
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let has_all = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    !has_all && overflow.trim().parse() == Ok(uid)
+}
+
+/// Returns whether only root or the current user is in a group: many systems give each user a group
+/// with the user's name, and make files writable by it.
+fn is_private_group(gid: u32) -> bool {
+    if gid == 0 {
+        return true;
+    }
+    let user = User::from_uid(Uid::from_raw(geteuid().as_raw()));
+    let group = Group::from_gid(Gid::from_raw(gid));
+    let (Ok(Some(user)), Ok(Some(group))) = (user, group) else { return false };
+    group.name == user.name && group.mem.iter().all(|member| *member == user.name)
 }
 
 #[cfg(test)]
@@ -212,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_root_is_made_for_its_owner_alone() {
+    fn open_creates_missing_root_with_private_mode() {
         let dir = tempfile::tempdir().unwrap();
 
         let root = StateRoot::open(&dir.path().join("a/b")).unwrap();
@@ -222,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_others_control_are_refused() {
+    fn open_refuses_roots_controlled_by_others() {
         let dir = tempfile::tempdir().unwrap();
         let (real, link, file) =
             (dir.path().join("real"), dir.path().join("link"), dir.path().join("file"));
@@ -235,6 +318,25 @@ mod tests {
         assert!(matches!(StateRoot::open(&link), Err(UnusableRoot::Symlink(_))));
         assert!(matches!(StateRoot::open(&file), Err(UnusableRoot::NotADirectory(_))));
         assert!(matches!(StateRoot::open(Path::new("x")), Err(UnusableRoot::Relative(_))));
-        assert_eq!(fs::read_dir(&real).unwrap().count(), 0, "nothing was made in it");
+        assert_eq!(fs::read_dir(&real).unwrap().count(), 0, "nothing was created");
+    }
+
+    #[test]
+    fn open_refuses_roots_below_directories_that_others_can_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (above, link) = (dir.path().join("above"), dir.path().join("link"));
+        fs::create_dir(&above).unwrap();
+        std::os::unix::fs::symlink(&above, &link).unwrap();
+
+        for (mode, is_usable) in [(0o755, true), (0o777, false), (0o1777, true), (0o757, false)] {
+            fs::set_permissions(&above, fs::Permissions::from_mode(mode)).unwrap();
+            for root in [above.join("root"), above.join("new/root"), link.join("root")] {
+                let opened = StateRoot::open(&root);
+
+                assert_eq!(opened.is_ok(), is_usable, "{mode:o}: {opened:?}");
+            }
+            fs::remove_dir_all(above.join("new")).unwrap_or_default();
+        }
+        assert!(!above.join("new").exists(), "nothing was created");
     }
 }

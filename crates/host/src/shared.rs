@@ -1,6 +1,6 @@
-//! What all panes may read and none may write: project files and templates (R18).
+//! Files that all panes may read and none may write: project files and templates (R18).
 //!
-//! Modes keep panes from writing, as they keep anybody. They do not keep the superuser.
+//! File modes prevent writes, except by root.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,23 +8,23 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::file::{FileError, make_dir};
-use crate::{StateRoot, copy, remove};
+use crate::{StateRoot, copy};
 
-/// The parts of what is shared.
+/// Subdirectories of the shared directory.
 pub const PARTS: [&str; 2] = ["project-files", "templates"];
 
-/// Something that is shared.
+/// A shared file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Which part it is in.
+    /// The subdirectory that contains it.
     pub part: &'static str,
-    /// What it is called there.
+    /// File name.
     pub name: String,
-    /// Where it is.
+    /// Absolute path.
     pub path: PathBuf,
 }
 
-/// Makes the directories, readable and not writable.
+/// Creates the shared directories, readable and not writable.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn prepare(root: &StateRoot) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Everything that is shared.
+/// Returns all shared files, sorted by part and name.
 #[must_use]
 pub fn list(root: &StateRoot) -> Vec<Shared> {
     let mut all = Vec::new();
@@ -54,98 +54,98 @@ pub fn list(root: &StateRoot) -> Vec<Shared> {
         }));
     }
     all.sort_by(|a, b| (a.part, &a.name).cmp(&(b.part, &b.name)));
-    // What is on its way in or out has such a name.
+    // Files that are being added or removed have such names.
     all.retain(|shared| !shared.name.starts_with('.'));
     all
 }
 
-/// Copies a file or a tree into a part, in the place of what had its name.
+/// Copies a file or directory into a part and replaces the entry of the same name.
 ///
 /// # Errors
 ///
-/// [`FileError`]; what had the name is then still there.
+/// [`FileError`]; the previous entry is kept.
 pub fn add(root: &StateRoot, part: &str, from: &Path) -> Result<(), FileError> {
     let real = fs::canonicalize(from).map_err(FileError::when("share", from))?;
     let name = real.file_name().and_then(|name| name.to_str());
     add_as(root, part, from, name.unwrap_or_default())
 }
 
-/// The same, under a name of its own.
+/// Copies a file or directory into a part under another name.
 ///
 /// # Errors
 ///
-/// [`FileError`]; what had the name is then still there.
+/// [`FileError`]; the previous entry is kept.
 pub fn add_as(root: &StateRoot, part: &str, from: &Path, name: &str) -> Result<(), FileError> {
     prepare(root)?;
-    let wrong = |why: &str| FileError::when("share", from)(io::Error::other(why.to_owned()));
+    let invalid = |why: &str| FileError::when("share", from)(io::Error::other(why.to_owned()));
     let real = fs::canonicalize(from).map_err(FileError::when("share", from))?;
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
-        return Err(wrong("it has no name that can be shared"));
+        return Err(invalid("its name cannot be shared"));
     }
     if root.path().starts_with(&real) {
-        return Err(wrong("it contains the state of ccmux"));
+        return Err(invalid("it contains the state root of ccmux"));
     }
     let dir = root.shared().join(part);
-    // Outside of what panes look at, on the same disk.
+    // On the same file system, but not in a part.
     let staged = root.shared().join(format!(".new-{}", std::process::id()));
-    remove::tree(&staged)?;
+    crate::remove::tree(&staged)?;
     make_dir(&staged)?;
     let (fresh, old, place) = (staged.join(name), staged.join(".old"), dir.join(name));
     let found = fs::metadata(&real).map_err(FileError::when("share", from))?;
     let copied = if found.is_dir() {
         make_dir(&fresh).and_then(|()| copy::tree(&real, &fresh).map(drop))
     } else {
-        copy::one(&real, &found, &fresh).map(drop)
+        copy::file(&real, &found, &fresh).map(drop)
     };
-    let done = copied.and_then(|()| close(&fresh)).and_then(|()| {
-        changing(&dir, || {
+    let done = copied.and_then(|()| make_read_only(&fresh)).and_then(|()| {
+        with_writable_dir(&dir, || {
             if place.symlink_metadata().is_ok() {
                 move_shared(&place, &old)?;
             }
             move_shared(&fresh, &place)
         })
     });
-    remove::tree(&staged)?;
+    crate::remove::tree(&staged)?;
     done
 }
 
-/// Takes something out; whether it was there.
+/// Removes an entry from any part. Returns whether it existed.
 ///
 /// # Errors
 ///
 /// [`FileError`].
-pub fn take_out(root: &StateRoot, name: &str) -> Result<bool, FileError> {
+pub fn remove(root: &StateRoot, name: &str) -> Result<bool, FileError> {
     for part in PARTS {
-        if take_out_of(root, part, name)? {
+        if remove_from(root, part, name)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Takes something out of one part; whether it was there.
+/// Removes an entry from one part. Returns whether it existed.
 ///
 /// # Errors
 ///
 /// [`FileError`].
-pub fn take_out_of(root: &StateRoot, part: &str, name: &str) -> Result<bool, FileError> {
+pub fn remove_from(root: &StateRoot, part: &str, name: &str) -> Result<bool, FileError> {
     let mut all = list(root).into_iter();
     let Some(shared) = all.find(|shared| shared.part == part && shared.name == name) else {
         return Ok(false);
     };
     let staged = root.shared().join(format!(".old-{}", std::process::id()));
     let dir = root.shared().join(shared.part);
-    changing(&dir, || {
+    with_writable_dir(&dir, || {
         make_dir(&staged)?;
         move_shared(&shared.path, &staged.join("x"))
     })?;
-    remove::tree(&staged)?;
+    crate::remove::tree(&staged)?;
     Ok(true)
 }
 
-/// Lets nobody write to a tree any more.
-fn close(path: &Path) -> Result<(), FileError> {
-    let found = fs::symlink_metadata(path).map_err(FileError::when("look at", path))?;
+/// Makes a tree read-only.
+fn make_read_only(path: &Path) -> Result<(), FileError> {
+    let found = fs::symlink_metadata(path).map_err(FileError::when("access", path))?;
     if found.is_symlink() {
         return Ok(());
     }
@@ -155,12 +155,12 @@ fn close(path: &Path) -> Result<(), FileError> {
     }
     set_mode(path, 0o700)?;
     for entry in fs::read_dir(path).map_err(FileError::when("read", path))? {
-        close(&entry.map_err(FileError::when("read", path))?.path())?;
+        make_read_only(&entry.map_err(FileError::when("read", path))?.path())?;
     }
     set_mode(path, 0o500)
 }
 
-/// Moves something that nobody may write to. A directory can be moved only by who may write to it.
+/// Moves a read-only entry. The owner needs write permission on a directory to move it.
 fn move_shared(from: &Path, to: &Path) -> Result<(), FileError> {
     let is_dir = fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
     if is_dir {
@@ -170,8 +170,11 @@ fn move_shared(from: &Path, to: &Path) -> Result<(), FileError> {
     if is_dir { set_mode(to, 0o500) } else { Ok(()) }
 }
 
-/// Changes the entries of a directory that nobody else may change.
-fn changing(dir: &Path, change: impl FnOnce() -> Result<(), FileError>) -> Result<(), FileError> {
+/// Changes the entries of a read-only directory.
+fn with_writable_dir(
+    dir: &Path,
+    change: impl FnOnce() -> Result<(), FileError>,
+) -> Result<(), FileError> {
     set_mode(dir, 0o700)?;
     let changed = change();
     set_mode(dir, 0o500)?;
@@ -191,7 +194,7 @@ mod tests {
 
     /// R18: shared files are readable and not writable.
     #[test]
-    fn what_is_shared_can_be_read_replaced_and_taken_out_and_not_written() {
+    fn shared_files_can_be_read_replaced_and_removed_but_not_written() {
         let dir = tempfile::tempdir().unwrap();
         let root = StateRoot::open(&dir.path().join("root")).unwrap();
         let (file, tree) = (dir.path().join("rules.md"), dir.path().join("docs"));
@@ -217,7 +220,7 @@ mod tests {
             (0o400, 0o500)
         );
         assert_eq!(mode(&root.shared().join("templates")), 0o500);
-        assert!(take_out(&root, "docs").unwrap() && !take_out(&root, "docs").unwrap());
-        assert!(add(&root, PARTS[0], dir.path()).is_err(), "it contains the root");
+        assert!(remove(&root, "docs").unwrap() && !remove(&root, "docs").unwrap());
+        assert!(add(&root, PARTS[0], dir.path()).is_err(), "contains the state root");
     }
 }

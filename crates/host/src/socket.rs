@@ -1,4 +1,4 @@
-//! Unix sockets in directories of any length, for one user only.
+//! Unix sockets that only their owner can use, in directories with paths of any length.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -12,10 +12,11 @@ use rustix::process::geteuid;
 
 use crate::file::FileError;
 
-/// Listens on the socket `name` in `dir`, readable and writable by its owner alone.
+/// Listens on the socket `name` in `dir`, accessible to its owner only.
 ///
-/// A socket of that name is a leftover and is removed first: the caller holds the lock that says
-/// so. The address goes through the open directory, so the path may be of any length.
+/// An existing socket of that name is stale and removed first: the caller holds the lock that
+/// guarantees this. The address goes through the open directory, so the path may be longer than a
+/// socket address.
 ///
 /// # Errors
 ///
@@ -35,9 +36,9 @@ pub fn listen_in(dir: &Path, name: &str) -> Result<UnixListener, FileError> {
     Ok(listener)
 }
 
-/// Whether the other end of a connection belongs to the user we run as.
+/// Returns whether the peer of a connection runs as the same user as this process.
 #[must_use]
-pub fn is_ours(stream: impl AsFd) -> bool {
+pub fn is_same_user(stream: impl AsFd) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_works_in_a_directory_far_longer_than_an_address() {
+    fn listen_in_directory_longer_than_socket_address_works() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("d".repeat(120)).join("e".repeat(120));
         fs::create_dir_all(&dir).unwrap();

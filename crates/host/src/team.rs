@@ -1,6 +1,4 @@
-//! Team files.
-//!
-//! Read like the configuration: what is wrong is told with file, line and key.
+//! Team files. Problems are reported with file, line and key, as for the configuration.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,25 +9,25 @@ use model::team::{Team, TeamFault, expand};
 use crate::config::{Positions, Problem};
 use crate::file::FileError;
 
-/// More than anybody writes by hand; what is larger is another file.
-const LARGEST: u64 = 1 << 20;
+/// Size limit of a team file.
+const MAX_SIZE: u64 = 1 << 20;
 
-/// Why there is no team.
+/// Failure to load a team file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeamError {
-    /// The operating system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Not written by hand.
-    #[error("`{}` is larger than {LARGEST} bytes", .0.display())]
+    /// The file exceeds the size limit.
+    #[error("`{}` is larger than {MAX_SIZE} bytes", .0.display())]
     TooLarge(PathBuf),
-    /// Something is wrong with what it says. Never empty, in the order of the file.
-    #[error("{}", told(.0))]
+    /// The contents are invalid. The list is not empty and in file order.
+    #[error("{}", list(.0))]
     Invalid(Vec<Problem>),
 }
 
-/// Reads a team file.
+/// Loads a team file.
 ///
 /// # Errors
 ///
@@ -38,8 +36,8 @@ pub fn load(path: &Path) -> Result<Team, TeamError> {
     let refused = FileError::when("read", path);
     let file = File::open(path);
     let mut bytes = Vec::new();
-    match file.and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 > LARGEST => Err(TeamError::TooLarge(path.to_owned())),
+    match file.and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 > MAX_SIZE => Err(TeamError::TooLarge(path.to_owned())),
         Ok(_) => {
             let text = String::from_utf8(bytes).map_err(|error| {
                 let before = String::from_utf8_lossy(error.as_bytes()).into_owned();
@@ -52,7 +50,7 @@ pub fn load(path: &Path) -> Result<Team, TeamError> {
     }
 }
 
-/// Makes a team of the text of the file at `path`, which is not looked at.
+/// Parses the text of the team file at `path`, which is used for messages only.
 ///
 /// # Errors
 ///
@@ -75,7 +73,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Team, TeamError> {
     }
 }
 
-/// Where each pane begins.
+/// Returns the byte offset of each pane's heading.
 fn headings(text: &str) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();
@@ -93,8 +91,8 @@ fn problem(text: &str, path: &Path, at: usize, message: String) -> Problem {
     Problem { path: path.to_owned(), line, column, message, suggestion: None }
 }
 
-/// Each problem on a line, under a heading if there are several.
-fn told(problems: &[Problem]) -> String {
+/// Lists each problem on a line, under a heading if there are several.
+fn list(problems: &[Problem]) -> String {
     let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     if problems.len() > 1 {
         lines.insert(0, format!("the team has {} problems:", problems.len()));
@@ -108,41 +106,38 @@ mod tests {
 
     use super::*;
 
-    fn wrong(text: &str) -> String {
+    fn error_of(text: &str) -> String {
         parse(text, Path::new("team.toml")).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_line_and_key() {
+    fn parse_reports_problems_with_position_and_key() {
         let cases = [
             ("session = \"a b\"\n", "team.toml:1:11: a name may not contain ' '"),
             ("[[pane]]\nrol = \"qa\"\n", "team.toml:2:1: unknown field `rol`"),
             ("[[pane]]\nworkspace = \"tree\"\n", "team.toml:2:13: unknown variant `tree`"),
             ("[[pane]]\nlimits = [\"disk=many\"]\n", "team.toml:2:10: disk:"),
-            (
-                "[[pane]]\n\n[[pane]]\nafter = [\"db\"]\n",
-                "team.toml:3:1: `after`: there is no pane",
-            ),
-            ("session = \"web\"\n", "team.toml:1:1: there is no pane in it"),
+            ("[[pane]]\n\n[[pane]]\nafter = [\"db\"]\n", "team.toml:3:1: `after`: unknown pane"),
+            ("session = \"web\"\n", "team.toml:1:1: the team has no panes"),
             ("[[pane]\n", "team.toml:1:"),
         ];
-        for (text, told) in cases {
-            let wrong = wrong(text);
-            assert!(wrong.starts_with(told), "{text:?}: {wrong}");
+        for (text, message) in cases {
+            let error_of = error_of(text);
+            assert!(error_of.starts_with(message), "{text:?}: {error_of}");
         }
     }
 
     #[test]
-    fn several_problems_are_told_at_once() {
-        let told = wrong("[[pane]]\nname = \"a\"\n[[pane]]\nname = \"a\"\nargs = [\"x\"]\n");
+    fn parse_reports_all_problems() {
+        let message = error_of("[[pane]]\nname = \"a\"\n[[pane]]\nname = \"a\"\nargs = [\"x\"]\n");
 
-        let lines: Vec<&str> = told.lines().collect();
+        let lines: Vec<&str> = message.lines().collect();
         assert_eq!(lines[0], "the team has 2 problems:");
-        assert!(lines[1..].iter().all(|line| line.starts_with("team.toml:3:1: ")), "{told}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("team.toml:3:1: ")), "{message}");
     }
 
     #[test]
-    fn the_teams_that_come_with_ccmux_are_teams() {
+    fn presets_are_valid_teams() {
         for preset in PRESETS {
             for agent in ["claude", "shell"] {
                 let team = parse(&preset.file(agent), Path::new("preset")).unwrap();

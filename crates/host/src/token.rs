@@ -1,54 +1,54 @@
-//! Tokens of the HTTP API: each a file that only its owner can read.
+//! Tokens of the HTTP API, each in a private file.
 //!
-//! The file is the truth: it is looked at for every call, so that a token that was replaced or
-//! removed, by whomever, is refused from the next call on.
+//! The file is checked on every request, so a token that was replaced or removed by any process is
+//! rejected from the next request on.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::file::{self, FileError, Survive};
+use crate::file::{self, Durability, FileError};
 
-/// The longest file that is read as a token.
-const LONGEST: u64 = 4096;
+/// Size limit of a token file.
+const MAX_SIZE: u64 = 4096;
 
 /// A token in a file.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
-    known: Mutex<Option<Known>>,
+    cached: Mutex<Option<CachedDigest>>,
 }
 
-/// What was read of the file when it last was another one.
+/// The digest of the token, and the attributes of the file that it was read from.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CachedDigest {
     of: (u64, u64, i64, i64),
     digest: blake3::Hash,
 }
 
 impl TokenFile {
-    /// The token at `path`, which need not be there.
+    /// Creates a handle for the token at `path`, which may not exist.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, known: Mutex::default() }
+        Self { path, cached: Mutex::default() }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The token, made if there is none.
+    /// Returns the token, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`FileError`], also if others could have read it.
+    /// [`FileError`], also if other users could have read the file.
     pub fn get(&self) -> Result<String, FileError> {
         match self.read() {
             Ok(token) => Ok(token),
@@ -57,84 +57,88 @@ impl TokenFile {
         }
     }
 
-    /// Another token. The one before is worth nothing from now on.
+    /// Replaces the token. The previous one is invalid from now on.
     ///
     /// # Errors
     ///
-    /// [`FileError`]; then the one before still holds.
+    /// [`FileError`]; the previous token stays valid.
     pub fn replace(&self) -> Result<String, FileError> {
-        let token = draw();
-        file::write_atomic(&self.path, format!("{token}\n").as_bytes(), Survive::PowerLoss)?;
+        let token = generate();
+        file::write_atomic(&self.path, format!("{token}\n").as_bytes(), Durability::PowerLoss)?;
         Ok(token)
     }
 
-    /// The digest of the token, if `offered` is it. Takes as long for one that is nearly right as
-    /// for one that is all wrong.
+    /// Returns the digest of the token if `offered` equals it. The comparison takes constant time.
     ///
     /// # Errors
     ///
-    /// [`FileError`], also if others could have read it. That there is none is no error.
+    /// [`FileError`], also if other users could have read the file; not if there is no file.
     pub fn matches(&self, offered: &str) -> Result<Option<blake3::Hash>, FileError> {
         let digest = match self.digest() {
             Ok(digest) => digest,
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Digests are compared in constant time.
+        // `blake3::Hash` is compared in constant time.
         Ok((blake3::hash(offered.as_bytes()) == digest).then_some(digest))
     }
 
-    fn digest(&self) -> Result<blake3::Hash, FileError> {
-        let of = identity(&self.look()?);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = *known
-            && known.of == of
+    /// Returns the digest of the token in the file.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`], also if other users could have read the file.
+    pub fn digest(&self) -> Result<blake3::Hash, FileError> {
+        let of = identity(&self.check()?);
+        let mut cached = self.cached.lock();
+        if let Some(cached) = *cached
+            && cached.of == of
         {
-            return Ok(known.digest);
+            return Ok(cached.digest);
         }
         let digest = blake3::hash(self.read()?.as_bytes());
-        *known = Some(Known { of, digest });
+        *cached = Some(CachedDigest { of, digest });
         Ok(digest)
     }
 
     fn read(&self) -> Result<String, FileError> {
         let fail = || FileError::when("read", &self.path);
-        self.look()?;
+        self.check()?;
         let text = fs::read_to_string(&self.path).map_err(fail())?;
         let token = text.trim();
         if token.len() < 32 {
-            return Err(fail()(io::Error::other("it is too short for a token; remove it")));
+            return Err(fail()(io::Error::other("too short for a token; remove the file")));
         }
         Ok(token.to_owned())
     }
 
-    /// Makes sure that nobody else knows what is in the file.
-    fn look(&self) -> Result<Metadata, FileError> {
-        let found = private(&self.path)?;
-        if found.len() > LONGEST {
-            let why = io::Error::other("it is too long for a token; remove it");
+    /// Checks that the file is private.
+    fn check(&self) -> Result<Metadata, FileError> {
+        let found = check_private(&self.path)?;
+        if found.len() > MAX_SIZE {
+            let why = io::Error::other("too long for a token; remove the file");
             return Err(FileError::when("use", &self.path)(why));
         }
         Ok(found)
     }
 }
 
-/// Looks at a file that nobody but us may have read or written.
+/// Checks that a file is owned by the user and not accessible to other users.
 ///
 /// # Errors
 ///
-/// [`FileError`] if it is not there, or if somebody could.
-pub fn private(path: &Path) -> Result<Metadata, FileError> {
+/// [`FileError`] if the file is missing or not private.
+pub fn check_private(path: &Path) -> Result<Metadata, FileError> {
     let fail = |why: &'static str| FileError::when("use", path)(io::Error::other(why));
-    let found = fs::metadata(path).map_err(FileError::when("look at", path))?;
+    let found = fs::metadata(path).map_err(FileError::when("access", path))?;
     if !found.is_file() {
-        return Err(fail("it is not a file"));
+        return Err(fail("not a regular file"));
     }
     if found.uid() != geteuid().as_raw() {
-        return Err(fail("it belongs to somebody else"));
+        return Err(fail("it belongs to another user"));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(fail("others can read or write it; `chmod 600` it"));
+        return Err(fail("other users can read or write it; run `chmod 600` on it"));
     }
     Ok(found)
 }
@@ -143,11 +147,11 @@ fn identity(file: &Metadata) -> (u64, u64, i64, i64) {
     (file.ino(), file.len(), file.mtime(), file.mtime_nsec())
 }
 
-/// 256 bits, as hexadecimal digits.
-fn draw() -> String {
+/// Generates 256 random bits in hexadecimal.
+fn generate() -> String {
     let mut bytes = [0; 32];
     let got = getrandom(&mut bytes, GetRandomFlags::empty());
-    assert_eq!(got, Ok(bytes.len()), "the kernel gives random bytes");
+    assert_eq!(got, Ok(bytes.len()), "the kernel provides random bytes");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -159,10 +163,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_holds_until_it_is_replaced_or_removed() {
+    fn token_is_valid_until_replaced_or_removed() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("token"));
-        assert!(file.matches("anything").unwrap().is_none(), "there is none yet");
+        assert!(file.matches("anything").unwrap().is_none(), "no token yet");
 
         let first = file.get().unwrap();
         assert_eq!((first.len(), file.get().unwrap()), (64, first.clone()));
@@ -170,7 +174,7 @@ mod tests {
         assert!(file.matches(&first[1..]).unwrap().is_none());
 
         let second = TokenFile::new(file.path().to_owned()).replace().unwrap();
-        assert!(file.matches(&first).unwrap().is_none(), "whoever replaced it");
+        assert!(file.matches(&first).unwrap().is_none(), "replaced through another handle");
         assert!(file.matches(&second).unwrap().is_some());
 
         fs::remove_file(file.path()).unwrap();
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_others_could_have_read_is_none() {
+    fn token_readable_by_others_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("token"));
         let token = file.get().unwrap();

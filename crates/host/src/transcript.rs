@@ -1,7 +1,7 @@
-//! The agents' own records of their conversations, as far as they have to be found.
+//! Conversation transcripts of agents.
 //!
-//! Patterns are relative and come from the descriptions of the agents; `*` stands for any part of
-//! one name and never crosses a directory.
+//! Patterns are relative and come from the agent definitions; `*` matches any part of one file name
+//! and never a slash.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,16 +13,16 @@ use model::ConversationId;
 use model::agent::{Agent, Liveness};
 use rusqlite::{Connection, OpenFlags};
 
-/// How much of the beginning of a transcript is read to learn its id.
-const HEAD: u64 = 4096;
+/// How much of a transcript is read to find its conversation id.
+const HEAD_SIZE: u64 = 4096;
 
-/// How long an agent may keep its own database to itself.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for the lock on an agent's database.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The largest file that a running agent keeps about itself.
-const LIVE_MAX: u64 = 64 << 10;
+/// Size limit of the status file of a running agent.
+const MAX_STATUS_SIZE: u64 = 64 << 10;
 
-/// The files that match a pattern in `dir`, sorted by name. Links are not followed out of it.
+/// Returns the files in `dir` that match a pattern, sorted by name. Links are skipped.
 #[must_use]
 pub fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![dir.to_owned()];
@@ -58,12 +58,12 @@ fn matches(name: &OsStr, pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The transcript of one conversation in an agent's directory.
+/// Returns the transcript of a conversation in an agent's directory.
 #[must_use]
-pub fn of(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
+pub fn find(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
     if let Some(database) = agent.conversations.database {
         let path = dir.join(database.path);
-        let count: u32 = ask(&path, database.count, &[id.as_str()])?;
+        let count: u32 = query(&path, database.count, &[id.as_str()])?;
         return (count > 0).then_some(path);
     }
     let pattern = agent.transcript_of(id)?;
@@ -75,11 +75,11 @@ pub fn of(agent: &Agent, dir: &Path, id: &ConversationId) -> Option<PathBuf> {
     all.into_iter().find(|path| identify(agent, path).as_ref() == Some(id))
 }
 
-/// The conversation that was written to last in an agent's directory.
+/// Returns the most recently written conversation in an agent's directory.
 #[must_use]
 pub fn latest(agent: &Agent, dir: &Path) -> Option<ConversationId> {
     if let Some(database) = agent.conversations.database {
-        let id: String = ask(&dir.join(database.path), database.latest, &[])?;
+        let id: String = query(&dir.join(database.path), database.latest, &[])?;
         return id.parse().ok();
     }
     let pattern = agent.conversations.transcript.as_ref()?.replace("{id}", "*");
@@ -91,48 +91,48 @@ pub fn latest(agent: &Agent, dir: &Path) -> Option<ConversationId> {
     all.into_iter().rev().find_map(|(_, path)| identify(agent, &path))
 }
 
-/// One value from an agent's own database, which may be in use. What cannot be had is not there.
-fn ask<T: rusqlite::types::FromSql>(path: &Path, question: &str, words: &[&str]) -> Option<T> {
+/// Queries one value from an agent's database, which may be in use; `None` on any error.
+fn query<T: rusqlite::types::FromSql>(path: &Path, sql: &str, parameters: &[&str]) -> Option<T> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
     let database = Connection::open_with_flags(path, flags).ok()?;
-    database.busy_timeout(PATIENCE).ok()?;
-    let words = rusqlite::params_from_iter(words);
-    database.query_row(question, words, |row| row.get(0)).ok()
+    database.busy_timeout(BUSY_TIMEOUT).ok()?;
+    let parameters = rusqlite::params_from_iter(parameters);
+    database.query_row(sql, parameters, |row| row.get(0)).ok()
 }
 
 fn identify(agent: &Agent, path: &Path) -> Option<ConversationId> {
     let mut head = Vec::new();
-    fs::File::open(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    fs::File::open(path).ok()?.take(HEAD_SIZE).read_to_end(&mut head).ok()?;
     (agent.conversations.identify?)(path.file_name()?.to_str()?, &head)
 }
 
-/// What the running agents in a directory say about themselves. Half-written ones say nothing.
+/// Returns the status of the running agents in a directory. Incomplete files are skipped.
 #[must_use]
 pub fn live(agent: &Agent, dir: &Path) -> Vec<Liveness> {
-    live_files(agent, dir).into_iter().map(|(_, said)| said).collect()
+    live_files(agent, dir).into_iter().map(|(_, status)| status).collect()
 }
 
-/// The same, with the files that say it.
+/// Returns the status of the running agents in a directory, with the files.
 #[must_use]
 pub fn live_files(agent: &Agent, dir: &Path) -> Vec<(PathBuf, Liveness)> {
     let Some(live) = agent.conversations.live else { return Vec::new() };
     let read = |path: PathBuf| -> Option<(PathBuf, Liveness)> {
         let mut bytes = Vec::new();
-        fs::File::open(&path).ok()?.take(LIVE_MAX).read_to_end(&mut bytes).ok()?;
+        fs::File::open(&path).ok()?.take(MAX_STATUS_SIZE).read_to_end(&mut bytes).ok()?;
         Some((path, (live.read)(&bytes)?))
     };
     matching(&dir.join(live.dir), "*.json").into_iter().filter_map(read).collect()
 }
 
-/// Copies a transcript from one directory of an agent to the same place in another.
+/// Copies a transcript from one directory of an agent to the same relative path in another.
 ///
 /// # Errors
 ///
-/// From the operating system.
-pub fn bring(transcript: &Path, from: &Path, to: &Path) -> io::Result<()> {
+/// Any error of the operating system.
+pub fn copy_between(transcript: &Path, from: &Path, to: &Path) -> io::Result<()> {
     let inside = transcript.strip_prefix(from).map_err(io::Error::other)?;
     let place = to.join(inside);
     if let Some(parent) = inside.parent() {
@@ -143,7 +143,8 @@ pub fn bring(transcript: &Path, from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     let bytes = fs::read(transcript)?;
-    crate::file::write_atomic(&place, &bytes, crate::file::Survive::Kill).map_err(io::Error::other)
+    crate::file::write_atomic(&place, &bytes, crate::file::Durability::ProcessCrash)
+        .map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -156,11 +157,12 @@ mod tests {
 
     fn put(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        crate::file::write_atomic(path, text.as_bytes(), crate::file::Survive::Kill).unwrap();
+        crate::file::write_atomic(path, text.as_bytes(), crate::file::Durability::ProcessCrash)
+            .unwrap();
     }
 
     #[test]
-    fn a_transcript_is_found_by_its_id_wherever_the_agent_filed_it() {
+    fn transcript_is_found_by_conversation_id() {
         let base = tempfile::tempdir().unwrap();
         let id: ConversationId = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
         let other = base.path().join("projects/-src/11111111-e29b-41d4-a716-446655440000.jsonl");
@@ -170,16 +172,16 @@ mod tests {
 
         let claude = agent("claude");
 
-        assert_eq!(of(&claude, base.path(), &id), Some(path.clone()));
+        assert_eq!(find(&claude, base.path(), &id), Some(path.clone()));
         assert_eq!(latest(&claude, base.path()), Some(id.clone()));
         let to = base.path().join("other");
         fs::create_dir(&to).unwrap();
-        bring(&path, base.path(), &to).unwrap();
-        assert!(of(&claude, &to, &id).is_some());
+        copy_between(&path, base.path(), &to).unwrap();
+        assert!(find(&claude, &to, &id).is_some());
     }
 
     #[test]
-    fn conversations_in_a_database_are_found_there() {
+    fn conversations_in_database_are_found() {
         let base = tempfile::tempdir().unwrap();
         let opencode = agent("opencode");
         let path = base.path().join(opencode.conversations.database.unwrap().path);
@@ -194,12 +196,12 @@ mod tests {
         let found = latest(&opencode, base.path()).unwrap();
 
         assert_eq!(found.as_str(), "ses_2");
-        assert!(of(&opencode, base.path(), &found).is_some());
-        assert!(of(&opencode, base.path(), &"ses_9".parse().unwrap()).is_none());
+        assert!(find(&opencode, base.path(), &found).is_some());
+        assert!(find(&opencode, base.path(), &"ses_9".parse().unwrap()).is_none());
     }
 
     #[test]
-    fn a_star_stands_for_a_part_of_one_name() {
+    fn star_matches_part_of_one_name() {
         let cases = [
             ("rollout-*-x.jsonl", "rollout-2026-x.jsonl", true),
             ("rollout-*-x.jsonl", "rollout-2026-y.jsonl", false),
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_a_transcript_is_not_followed() {
+    fn matching_skips_symbolic_links() {
         let base = tempfile::tempdir().unwrap();
         put(&base.path().join("real.jsonl"), "{}");
         std::os::unix::fs::symlink("real.jsonl", base.path().join("link.jsonl")).unwrap();

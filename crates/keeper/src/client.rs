@@ -8,50 +8,50 @@ use std::os::unix::net::UnixStream;
 
 use host::log::LogWriter;
 use protocol::frame::{self, Decoder, Frame, Kind};
-use protocol::greeting::{Hello, Refusal, SPOKEN};
+use protocol::greeting::{Hello, Refusal, SUPPORTED};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use terminal::Terminal;
 
 use crate::display::Display;
 
-/// A client that lets this much wait is not reading and is let go.
-const UNREAD_AT_MOST: usize = 16 << 20;
+/// Maximum number of unread bytes; a client that exceeds it is disconnected.
+const MAX_UNREAD: usize = 16 << 20;
 
-/// How much of the log goes into one frame.
-const PIECE: usize = 64 << 10;
+/// Maximum number of log bytes in one frame.
+const CHUNK: usize = 64 << 10;
 
-/// One connection.
+/// A connection to the keeper.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Tells it apart from others that had its place.
+    /// Unique for the lifetime of the keeper, unlike the index of the client.
     pub(crate) id: u64,
     stream: UnixStream,
     decoder: Decoder,
     descriptors: VecDeque<OwnedFd>,
     out: Vec<u8>,
     greeted: bool,
-    /// What it is here for.
+    /// Current use of the connection.
     pub(crate) role: Role,
-    /// Let go of it as soon as it has taken what waits for it.
-    pub(crate) leaving: bool,
-    /// The connection is of no more use.
-    pub(crate) gone: bool,
+    /// Close the connection once all pending output is written.
+    pub(crate) closing: bool,
+    /// The connection is closed and can be dropped.
+    pub(crate) closed: bool,
 }
 
-/// What a client is here for.
+/// Use of a connection.
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// Asks questions.
-    Asking,
-    /// Looks at the pane.
+    /// Requests only; not attached.
+    Detached,
+    /// Attached to the painted screen.
     Viewing(Box<Display>),
-    /// Gets the exact bytes.
+    /// Attached to the raw output.
     Following {
-        /// The offset it has; none needs a snapshot first.
+        /// The log offset sent so far; `None` if a snapshot must be sent first.
         at: Option<u64>,
-        /// The size of its terminal, if it has one.
+        /// The size of the client's terminal, if it has one.
         size: Option<model::Size>,
-        /// Keys are not passed on.
+        /// Whether input from the client is ignored.
         read_only: bool,
     },
 }
@@ -66,13 +66,13 @@ impl Client {
             descriptors: VecDeque::new(),
             out: Vec::new(),
             greeted: false,
-            role: Role::Asking,
-            leaving: false,
-            gone: false,
+            role: Role::Detached,
+            closing: false,
+            closed: false,
         })
     }
 
-    /// Reads what the client sent. Frames come out of [`Client::next_frame`].
+    /// Reads from the socket. [`Client::next_frame`] returns the frames.
     pub(crate) fn receive(&mut self) {
         let mut bytes = [0; 16 << 10];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -88,7 +88,7 @@ impl Client {
                 self.descriptors.extend(passed);
             }
         }
-        // One descriptor is all that any message has use for.
+        // No message uses more than one descriptor.
         self.descriptors.truncate(1);
         match received {
             Ok(message) if message.bytes > 0 => {
@@ -98,14 +98,14 @@ impl Client {
                 self.decoder.push(&bytes[..message.bytes]);
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => self.gone = true,
+            Ok(_) | Err(_) => self.closed = true,
         }
     }
 
-    /// The next message after the greeting. What is not a message ends the connection with a word
-    /// about why.
+    /// Returns the next frame after the greeting. A malformed frame closes the connection with an
+    /// error message.
     pub(crate) fn next_frame(&mut self) -> Option<Frame> {
-        while !self.leaving {
+        while !self.closing {
             match self.decoder.next_frame() {
                 Ok(Some(frame)) if self.greeted => return Some(frame),
                 Ok(Some(frame)) => self.greet(&frame),
@@ -120,7 +120,7 @@ impl Client {
         let hello = if frame.kind == Kind::Hello {
             frame.parse::<Hello>().map_err(|error| error.to_string())
         } else {
-            Err("the first message must be a greeting".to_owned())
+            Err("the first message must be a hello".to_owned())
         };
         match hello.map(|hello| hello.answer(std::process::id(), "keeper")) {
             Ok(Ok(welcome)) => {
@@ -129,60 +129,60 @@ impl Client {
             }
             Ok(Err(refusal)) => {
                 self.send(&Frame::json(Kind::Refused, &refusal));
-                self.leaving = true;
+                self.closing = true;
             }
             Err(message) => self.refuse(message),
         }
     }
 
-    /// Ends the connection with a word about why.
+    /// Closes the connection with an error message.
     pub(crate) fn refuse(&mut self, message: String) {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let refusal = Refusal { protocol: SPOKEN, version, message };
+        let refusal = Refusal { protocol: SUPPORTED, version, message };
         self.send(&Frame::json(Kind::Refused, &refusal));
-        self.leaving = true;
+        self.closing = true;
     }
 
-    /// The descriptor that came with the latest message.
+    /// Takes the descriptor that was passed with the latest message.
     pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()
     }
 
-    /// Sends a message, now or when the client takes it.
+    /// Sends a frame, or queues it until the socket is writable.
     pub(crate) fn send(&mut self, frame: &Frame) {
         frame::append(&mut self.out, frame.kind, &[&frame.body]);
         self.flush();
     }
 
-    /// Moves on everything that waits for this client, as far as it takes it; to one who follows the
-    /// output, about `share` bytes of it.
+    /// Writes pending output to the client until it would block; to a follower, at most about
+    /// `share` bytes.
     ///
-    /// Afterwards either there is nothing left for it, or something waits in `out` or in its
-    /// display, for which [`Client::wants_socket`] or the display asks the next wait.
+    /// Afterwards either all output is written, or the rest is in `out` or in the display, and
+    /// [`Client::wants_write`] or [`Display::wants_write`] is true.
     pub(crate) fn pump(&mut self, terminal: &mut Terminal, log: &LogWriter, share: usize) {
         let share = if self.is_following() { share } else { usize::MAX };
-        let mut given = 0;
+        let mut sent = 0;
         self.flush();
-        while self.out.is_empty() && given < share && !self.gone && self.refill(terminal, log) {
-            given += self.out.len();
+        while self.out.is_empty() && sent < share && !self.closed && self.refill(terminal, log) {
+            sent += self.out.len();
             self.flush();
         }
-        self.gone |= self.leaving && self.out.is_empty();
+        self.closed |= self.closing && self.out.is_empty();
     }
 
-    /// Puts the next piece of what the client has not got into `out`; false if there is none.
+    /// Puts the next chunk of output into `out`; returns false if there is none.
     fn refill(&mut self, terminal: &mut Terminal, log: &LogWriter) -> bool {
         match &mut self.role {
-            Role::Asking => false,
+            Role::Detached => false,
             Role::Viewing(display) if display.tty.is_some() => {
                 if !display.flush() {
-                    self.leaving = true;
-                    self.role = Role::Asking;
+                    self.closing = true;
+                    self.role = Role::Detached;
                 }
                 false
             }
             Role::Viewing(display) => {
-                let wants = display.wants_client();
+                let wants = display.wants_write();
                 if wants {
                     frame::append(&mut self.out, Kind::Paint, &[&display.take_pending()]);
                 }
@@ -193,75 +193,75 @@ impl Client {
                     return false;
                 }
                 if let Some((from, bytes)) =
-                    at.and_then(|from| Some((from, log.read(from, PIECE)?)))
+                    at.and_then(|from| Some((from, log.read(from, CHUNK)?)))
                 {
                     frame::append(&mut self.out, Kind::Output, &[&from.to_le_bytes(), &bytes]);
                     *at = Some(from + bytes.len() as u64);
                     return true;
                 }
-                // It has nothing yet, or what it wants is not kept.
-                let stands_for = log.end() - terminal.unfinished() as u64;
-                if *at == Some(stands_for) {
+                // The client has no output yet, or its offset is no longer in the log.
+                let offset = log.end() - terminal.unfinished() as u64;
+                if *at == Some(offset) {
                     return false;
                 }
                 let snapshot = terminal.snapshot();
-                let parts: [&[u8]; 2] = [&stands_for.to_le_bytes(), &snapshot];
+                let parts: [&[u8]; 2] = [&offset.to_le_bytes(), &snapshot];
                 frame::append(&mut self.out, Kind::Snapshot, &parts);
-                *at = Some(stands_for);
+                *at = Some(offset);
                 true
             }
         }
     }
 
     fn flush(&mut self) {
-        while !self.out.is_empty() && !self.gone {
+        while !self.out.is_empty() && !self.closed {
             match self.stream.write(&self.out) {
-                Ok(0) => self.gone = true,
+                Ok(0) => self.closed = true,
                 Ok(n) => {
                     self.out.drain(..n);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.gone |= self.out.len() > UNREAD_AT_MOST;
+                    self.closed |= self.out.len() > MAX_UNREAD;
                     return;
                 }
-                Err(_) => self.gone = true,
+                Err(_) => self.closed = true,
             }
         }
-        if self.out.capacity() > PIECE {
+        if self.out.capacity() > CHUNK {
             self.out = Vec::new();
         }
     }
 
-    /// Whether the client has to take bytes before anything else can be sent.
-    pub(crate) fn wants_socket(&self) -> bool {
+    /// Returns whether output is waiting for the socket to become writable.
+    pub(crate) fn wants_write(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Whether it gets the output as it is.
+    /// Returns whether the client follows the raw output.
     pub(crate) fn is_following(&self) -> bool {
         matches!(self.role, Role::Following { .. })
     }
 
-    /// Whether it follows the output, could take more of it, and has to wait for its share.
-    pub(crate) fn is_held_up(&self, end: u64) -> bool {
-        self.is_following() && !self.wants_socket() && self.is_behind(end)
+    /// Returns whether the client is a follower that is delayed only by pacing.
+    pub(crate) fn is_throttled(&self, end: u64) -> bool {
+        self.is_following() && !self.wants_write() && self.is_behind(end)
     }
 
-    /// Whether there is something it has not got yet.
+    /// Returns whether the client has not received all output.
     pub(crate) fn is_behind(&self, end: u64) -> bool {
-        self.wants_socket()
+        self.wants_write()
             || match &self.role {
-                Role::Asking => false,
+                Role::Detached => false,
                 Role::Viewing(display) => display.is_behind(),
                 Role::Following { at, .. } => at.is_none_or(|at| at < end),
             }
     }
 
-    /// The size of its terminal, if it has a say in the pane's.
+    /// Returns the size of the client's terminal, if it affects the size of the pane.
     pub(crate) fn size(&self) -> Option<model::Size> {
         match &self.role {
-            Role::Asking => None,
+            Role::Detached => None,
             Role::Viewing(display) => Some(display.size),
             Role::Following { size, .. } => *size,
         }
@@ -271,5 +271,60 @@ impl Client {
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// Returns a client and the other end of its connection.
+    fn connect() -> (Client, UnixStream) {
+        let (local, peer) = UnixStream::pair().unwrap();
+        (Client::new(1, local).unwrap(), peer)
+    }
+
+    fn send(stream: &mut UnixStream, frame: &Frame) {
+        let mut bytes = Vec::new();
+        frame::append(&mut bytes, frame.kind, &[&frame.body]);
+        stream.write_all(&bytes).unwrap();
+    }
+
+    fn receive(stream: &mut UnixStream) -> Frame {
+        let mut decoder = Decoder::default();
+        loop {
+            if let Some(frame) = decoder.next_frame().unwrap() {
+                return frame;
+            }
+            let mut bytes = [0; 1024];
+            let count = stream.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "closed before a whole frame arrived");
+            decoder.push(&bytes[..count]);
+        }
+    }
+
+    #[test]
+    fn connection_without_hello_is_refused_and_closed() {
+        let (mut client, mut peer) = connect();
+        send(&mut peer, &Frame::json(Kind::Request, &"status"));
+
+        client.receive();
+
+        assert!(client.next_frame().is_none());
+        let refusal: Refusal = receive(&mut peer).parse().unwrap();
+        assert_eq!(refusal.message, "the first message must be a hello");
+        assert!(client.closing);
+    }
+
+    #[test]
+    fn disconnected_client_is_closed() {
+        let (mut client, peer) = connect();
+        drop(peer);
+
+        client.receive();
+
+        assert!(client.closed);
     }
 }

@@ -1,19 +1,18 @@
-//! What one attached client sees.
+//! The display of one attached client.
 //!
 //! ```text
-//!          does not keep up, another size,
-//!          or the program switched screens
+//!          client falls behind, size changes,
+//!          or the program switches screens
 //!   Raw ------------------------------------> Frames
 //!    ^                                          |
 //!    +------------------------------------------+
-//!          a frame was painted, little had come
-//!          since the one before, sizes are equal
+//!          a frame was painted, there was little
+//!          output since the last, sizes are equal
 //! ```
 //!
-//! Raw: the program's bytes, as they come and at once, less the queries that the outer terminal
-//! must not answer. Frames: the latest picture, at most every 12 ms, with everything between two
-//! pictures left out. Both leave the outer terminal in the same state, so changing over is always
-//! possible.
+//! Raw: the program's output, forwarded immediately, without queries that the outer terminal must
+//! not answer. Frames: the current screen, at most every 12 ms, without intermediate states. Both
+//! leave the outer terminal in the same state, so switching is always possible.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -27,26 +26,25 @@ use terminal::{Filter, Painter, Passed, Terminal, outer};
 
 use crate::prefix::Prefix;
 
-/// Between two frames while a client does not keep up: a little more often than a screen shows a
-/// picture, so that none is missed.
-const FRAME: Duration = Duration::from_millis(12);
+/// Interval between frames: slightly shorter than the refresh interval of a 60 Hz monitor.
+const FRAME_INTERVAL: Duration = Duration::from_millis(12);
 
-/// For this long after a key, frames come as fast as the client takes them.
-const ATTENTIVE: Duration = Duration::from_millis(30);
+/// Period after a key press during which frames are not delayed.
+const KEY_RESPONSE: Duration = Duration::from_millis(30);
 
-/// How long a frame waits for the end of a synchronised update.
-const UPDATE_AT_MOST: Duration = Duration::from_millis(100);
+/// Maximum delay of a frame by a synchronized update.
+const MAX_UPDATE_DELAY: Duration = Duration::from_millis(100);
 
-/// How many raw bytes may wait for a client before it gets a picture instead.
-const BACKLOG: usize = 32 << 10;
+/// Maximum number of unwritten raw bytes; a client that exceeds it is switched to frames.
+const MAX_BACKLOG: usize = 32 << 10;
 
-/// With fewer bytes than this between two frames, the raw bytes are the better way.
-const QUIET: usize = 8 << 10;
+/// A client is switched to raw output if there were fewer bytes than this since the last frame.
+const RAW_THRESHOLD: usize = 8 << 10;
 
-/// Ends whatever sequence the outer terminal may be in the middle of.
+/// Aborts an unfinished sequence in the outer terminal.
 const CANCEL: u8 = 0x18;
 
-/// A client's terminal, passed to us.
+/// A client's terminal, opened by the keeper.
 #[derive(Debug)]
 pub(crate) struct Tty {
     fd: OwnedFd,
@@ -54,11 +52,11 @@ pub(crate) struct Tty {
 }
 
 impl Tty {
-    /// Takes over a terminal.
+    /// Opens the passed terminal and switches it to raw mode.
     ///
-    /// It is opened anew, because the flag that makes writing to it never wait belongs to the open
-    /// file, which the client's shell shares.
-    pub(crate) fn take(passed: &OwnedFd) -> Result<Self, Errno> {
+    /// It is reopened because `O_NONBLOCK` belongs to the open file description, which the client
+    /// shares with its shell.
+    pub(crate) fn open(passed: &OwnedFd) -> Result<Self, Errno> {
         use std::os::fd::AsRawFd as _;
         let saved = tcgetattr(passed)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -70,7 +68,7 @@ impl Tty {
         Ok(Self { fd, saved })
     }
 
-    /// Keys, or none at the end of the terminal.
+    /// Reads keys; returns `None` if the terminal is closed.
     pub(crate) fn read(&self, into: &mut [u8]) -> Option<usize> {
         match rustix::io::read(&self.fd, into) {
             Ok(0) | Err(Errno::IO) => None,
@@ -79,9 +77,9 @@ impl Tty {
         }
     }
 
-    /// Puts everything back, for a client that died and cannot.
+    /// Restores the terminal of a client that died.
     fn restore(&self) {
-        // As much as the terminal takes; there is nobody left to wait for.
+        // Best effort: the terminal may block or be closed.
         let _part = rustix::io::write(&self.fd, &outer::leave());
         let _gone = tcsetattr(&self.fd, OptionalActions::Now, &self.saved);
     }
@@ -93,42 +91,43 @@ impl AsFd for Tty {
     }
 }
 
-/// See the module documentation.
+/// Display mode. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Showing {
+enum DisplayMode {
     Raw,
     Frames,
 }
 
-/// One client's view of the pane.
+/// The display of one attached client.
 #[derive(Debug)]
 pub(crate) struct Display {
-    /// The client's terminal; none if its bytes go through its socket.
+    /// The client's terminal; `None` if output is sent over its socket.
     pub(crate) tty: Option<Tty>,
     /// The size of the client's terminal.
     pub(crate) size: Size,
-    /// Keys are not passed on.
+    /// Whether input from the client is ignored.
     pub(crate) read_only: bool,
-    /// Reads its keys.
+    /// Parser for the prefix key.
     pub(crate) prefix: Prefix,
     painter: Painter,
     filter: Filter,
-    showing: Showing,
-    /// Bytes that the client has not taken yet.
+    mode: DisplayMode,
+    /// Bytes not yet written to the client.
     pending: Vec<u8>,
-    /// Bytes of output since the last frame.
-    unseen: usize,
-    /// Something is to be painted.
+    /// Number of output bytes since the last frame.
+    bytes_since_frame: usize,
+    /// The screen changed since the last frame.
     stale: bool,
-    painted: Instant,
-    typed: Option<Instant>,
-    held: Option<Instant>,
+    last_painted: Instant,
+    last_key: Option<Instant>,
+    /// When a frame was first delayed by the current synchronized update.
+    delayed_since: Option<Instant>,
 }
 
 impl Display {
-    /// A display that has not been painted yet.
+    /// Creates a display that was not painted yet.
     pub(crate) fn new(tty: Option<Tty>, size: Size, read_only: bool, now: Instant) -> Self {
-        // A client that keeps its terminal has prepared it.
+        // A client that keeps its terminal prepares it itself.
         let pending = if tty.is_some() { outer::enter() } else { Vec::new() };
         Self {
             tty,
@@ -137,55 +136,55 @@ impl Display {
             prefix: Prefix::default(),
             painter: Painter::new(),
             filter: Filter::new(),
-            showing: Showing::Frames,
+            mode: DisplayMode::Frames,
             pending,
-            unseen: 0,
+            bytes_since_frame: 0,
             stale: true,
-            painted: now.checked_sub(FRAME).unwrap_or(now),
-            typed: None,
-            held: None,
+            last_painted: now.checked_sub(FRAME_INTERVAL).unwrap_or(now),
+            last_key: None,
+            delayed_since: None,
         }
     }
 
-    /// The client pressed a key: it wants to see what comes of it at once.
+    /// Records that the client pressed a key, so that the response is shown immediately.
     pub(crate) fn note_key(&mut self, now: Instant) {
-        self.typed = Some(now);
+        self.last_key = Some(now);
     }
 
-    /// Whether a key was pressed a moment ago.
-    pub(crate) fn is_attentive(&self, now: Instant) -> bool {
-        self.typed.is_some_and(|typed| now < typed + ATTENTIVE)
+    /// Returns whether a key was pressed recently.
+    pub(crate) fn has_recent_key(&self, now: Instant) -> bool {
+        self.last_key.is_some_and(|pressed| now < pressed + KEY_RESPONSE)
     }
 
-    /// The pane wrote something.
+    /// Handles output of the pane.
     pub(crate) fn output(&mut self, bytes: &[u8]) {
-        self.unseen += bytes.len();
-        if self.showing == Showing::Frames {
+        self.bytes_since_frame += bytes.len();
+        if self.mode == DisplayMode::Frames {
             self.stale = true;
             return;
         }
-        let too_slow = !self.pending.is_empty() && self.pending.len() + bytes.len() > BACKLOG;
+        let too_slow = !self.pending.is_empty() && self.pending.len() + bytes.len() > MAX_BACKLOG;
         if too_slow || self.filter.pass(bytes, &mut self.pending) == Passed::Resync {
             self.begin_frames();
         }
     }
 
-    /// The pane or the client's terminal has another size.
+    /// Handles a change of the size of the pane or of the client's terminal.
     pub(crate) fn resized(&mut self) {
         self.begin_frames();
     }
 
     fn begin_frames(&mut self) {
-        if self.showing == Showing::Raw {
+        if self.mode == DisplayMode::Raw {
             self.pending.clear();
             self.pending.push(CANCEL);
         }
-        self.painter.forget();
-        self.showing = Showing::Frames;
+        self.painter.invalidate();
+        self.mode = DisplayMode::Frames;
         self.stale = true;
     }
 
-    /// Paints if it is time to.
+    /// Paints a frame if one is due.
     pub(crate) fn paint(&mut self, terminal: &mut Terminal, log: &LogWriter, now: Instant) {
         if !self.stale || self.pending.len() > 1 || now < self.due(terminal, now) {
             return;
@@ -193,12 +192,12 @@ impl Display {
         let pane = terminal.size();
         self.pending.extend(self.painter.frame(terminal, self.size));
         self.stale = false;
-        self.held = None;
-        self.painted = now;
-        if self.size == pane && self.unseen < QUIET {
-            self.showing = Showing::Raw;
+        self.delayed_since = None;
+        self.last_painted = now;
+        if self.size == pane && self.bytes_since_frame < RAW_THRESHOLD {
+            self.mode = DisplayMode::Raw;
             self.filter = Filter::new();
-            // The picture ends before a sequence that has only begun; the filter waits for its end.
+            // The frame does not include an unfinished sequence; feed it to the filter.
             let unfinished = terminal.unfinished();
             if let Some(tail) = log.read(log.end() - unfinished as u64, unfinished)
                 && self.filter.pass(&tail, &mut self.pending) == Passed::Resync
@@ -206,41 +205,43 @@ impl Display {
                 self.begin_frames();
             }
         }
-        self.unseen = 0;
+        self.bytes_since_frame = 0;
     }
 
-    /// When the next frame may be painted.
+    /// Returns the time of the next frame.
     fn due(&mut self, terminal: &Terminal, now: Instant) -> Instant {
-        let due = if self.is_attentive(now) { now } else { self.painted + FRAME };
+        let due = if self.has_recent_key(now) { now } else { self.last_painted + FRAME_INTERVAL };
         if terminal.in_synchronized_update() {
-            let held = *self.held.get_or_insert(now);
-            return due.max(held + UPDATE_AT_MOST);
+            let since = *self.delayed_since.get_or_insert(now);
+            return due.max(since + MAX_UPDATE_DELAY);
         }
-        self.held = None;
+        self.delayed_since = None;
         due
     }
 
-    /// When [`Display::paint`] has something to do, unless the client has to take bytes first.
+    /// Returns the time at which [`Display::paint`] must be called; `None` if no frame is needed or
+    /// output is waiting for the client.
     pub(crate) fn deadline(&mut self, terminal: &Terminal, now: Instant) -> Option<Instant> {
         (self.stale && self.pending.len() <= 1).then(|| self.due(terminal, now))
     }
 
-    /// Whether the client has to take bytes before anything else can be shown.
-    pub(crate) fn wants_client(&self) -> bool {
+    /// Returns whether output is waiting for the client to become writable.
+    pub(crate) fn wants_write(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Whether there is something the client has not seen.
+    /// Returns whether the client does not show the current screen.
     pub(crate) fn is_behind(&self) -> bool {
-        self.stale || self.wants_client()
+        self.stale || self.wants_write()
     }
 
-    /// Everything that is to go to the client, for one without a terminal of its own.
+    /// Removes and returns the pending output, for a client without a terminal.
     pub(crate) fn take_pending(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Writes to the client's terminal what it takes now. False if the terminal is gone.
+    /// Writes pending output to the client's terminal until it would block; returns false if the
+    /// terminal is closed.
     pub(crate) fn flush(&mut self) -> bool {
         let Some(tty) = &self.tty else { return true };
         while !self.pending.is_empty() {
@@ -253,13 +254,13 @@ impl Display {
                 Err(_) => return false,
             }
         }
-        if self.pending.capacity() > BACKLOG {
+        if self.pending.capacity() > MAX_BACKLOG {
             self.pending = Vec::new();
         }
         true
     }
 
-    /// Puts the client's terminal back, for a client that died and cannot.
+    /// Restores the terminal of a client that died.
     pub(crate) fn restore(&self) {
         if let Some(tty) = &self.tty {
             tty.restore();
@@ -271,8 +272,8 @@ impl Display {
 mod tests {
     use super::*;
 
-    /// A pane without a process, and one client that takes what it is given when it likes.
-    struct Scene {
+    /// A pane without a process, and a client that reads on demand.
+    struct Fixture {
         terminal: Terminal,
         log: LogWriter,
         display: Display,
@@ -280,19 +281,19 @@ mod tests {
         _dir: tempfile::TempDir,
     }
 
-    impl Scene {
+    impl Fixture {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let now = Instant::now();
-            let mut scene = Self {
+            let mut fixture = Self {
                 terminal: Terminal::new(Size::DEFAULT, 0),
                 log: LogWriter::open(dir.path()).unwrap(),
                 display: Display::new(None, Size::DEFAULT, false, now),
                 now,
                 _dir: dir,
             };
-            scene.paint();
-            scene
+            fixture.paint();
+            fixture
         }
 
         fn output(&mut self, bytes: &[u8]) {
@@ -305,75 +306,78 @@ mod tests {
             self.display.paint(&mut self.terminal, &self.log, self.now);
         }
 
-        fn taken(&mut self) -> String {
+        fn take_output(&mut self) -> String {
             String::from_utf8_lossy(&self.display.take_pending()).into_owned()
         }
     }
 
     #[test]
-    fn a_client_that_keeps_up_gets_the_bytes_themselves_without_the_queries() {
-        let mut scene = Scene::new();
-        scene.taken();
+    fn fast_client_gets_raw_output_without_queries() {
+        let mut fixture = Fixture::new();
+        fixture.take_output();
 
-        scene.output(b"one \x1b[c\x1b[31mtwo");
+        fixture.output(b"one \x1b[c\x1b[31mtwo");
 
-        assert_eq!(scene.display.showing, Showing::Raw);
-        assert_eq!(scene.taken(), "one \x1b[31mtwo");
+        assert_eq!(fixture.display.mode, DisplayMode::Raw);
+        assert_eq!(fixture.take_output(), "one \x1b[31mtwo");
     }
 
     #[test]
-    fn a_client_that_does_not_keep_up_gets_the_latest_picture_and_then_the_bytes_again() {
-        let mut scene = Scene::new();
+    fn slow_client_gets_one_frame_and_then_raw_output_again() {
+        let mut fixture = Fixture::new();
         let flood = b"some line of text\r\n".repeat(3000);
 
-        scene.output(&flood);
-        scene.output(&flood);
-        assert_eq!(scene.display.showing, Showing::Frames);
-        assert!(scene.display.pending.len() <= 1, "what waited was thrown away");
-        scene.output(b"the last line");
-        scene.paint();
-        assert!(!scene.display.wants_client() || scene.display.pending == [CANCEL], "not yet due");
-        scene.now += FRAME;
-        scene.paint();
-        let picture = scene.taken();
-        assert!(picture.starts_with('\u{18}') && picture.contains("the last line"), "{picture:?}");
-        assert!(picture.len() < 4000, "{} bytes for a small screen", picture.len());
+        fixture.output(&flood);
+        fixture.output(&flood);
+        assert_eq!(fixture.display.mode, DisplayMode::Frames);
+        assert!(fixture.display.pending.len() <= 1, "the backlog was discarded");
+        fixture.output(b"the last line");
+        fixture.paint();
+        assert!(
+            !fixture.display.wants_write() || fixture.display.pending == [CANCEL],
+            "not due yet"
+        );
+        fixture.now += FRAME_INTERVAL;
+        fixture.paint();
+        let frame = fixture.take_output();
+        assert!(frame.starts_with('\u{18}') && frame.contains("the last line"), "{frame:?}");
+        assert!(frame.len() < 4000, "{} bytes for a small screen", frame.len());
 
-        scene.output(b".");
-        scene.now += FRAME;
-        scene.paint();
-        scene.taken();
-        scene.output(b"raw again");
-        assert_eq!(scene.taken(), "raw again");
+        fixture.output(b".");
+        fixture.now += FRAME_INTERVAL;
+        fixture.paint();
+        fixture.take_output();
+        fixture.output(b"raw again");
+        assert_eq!(fixture.take_output(), "raw again");
     }
 
     #[test]
-    fn a_switch_of_screens_is_painted_and_never_passed_on() {
-        let mut scene = Scene::new();
-        scene.taken();
-        scene.now += FRAME;
+    fn screen_switch_is_painted_and_not_forwarded() {
+        let mut fixture = Fixture::new();
+        fixture.take_output();
+        fixture.now += FRAME_INTERVAL;
 
-        scene.output(b"\x1b[?1049h\x1b[Hon the other screen");
-        scene.paint();
+        fixture.output(b"\x1b[?1049h\x1b[Hon the other screen");
+        fixture.paint();
 
-        let seen = scene.taken();
+        let seen = fixture.take_output();
         assert!(seen.contains("on the other screen") && !seen.contains("1049"), "{seen:?}");
-        assert_eq!(scene.display.showing, Showing::Raw);
+        assert_eq!(fixture.display.mode, DisplayMode::Raw);
     }
 
     #[test]
-    fn a_picture_waits_for_the_end_of_a_synchronised_update_but_not_for_ever() {
-        let mut scene = Scene::new();
-        scene.taken();
-        scene.display.resized();
-        scene.now += FRAME;
+    fn synchronized_update_delays_a_frame_up_to_the_limit() {
+        let mut fixture = Fixture::new();
+        fixture.take_output();
+        fixture.display.resized();
+        fixture.now += FRAME_INTERVAL;
 
-        scene.output(b"\x1b[?2026hhalf of it");
-        scene.paint();
-        assert!(!scene.taken().contains("half of it"));
-        scene.now += UPDATE_AT_MOST;
-        scene.paint();
+        fixture.output(b"\x1b[?2026hhalf of it");
+        fixture.paint();
+        assert!(!fixture.take_output().contains("half of it"));
+        fixture.now += MAX_UPDATE_DELAY;
+        fixture.paint();
 
-        assert!(scene.taken().contains("half of it"));
+        assert!(fixture.take_output().contains("half of it"));
     }
 }

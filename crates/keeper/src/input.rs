@@ -1,88 +1,87 @@
-//! What waits to be typed into the pane, in order.
+//! The queue of input for the pane.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::pty::Pty;
 
-/// How much may wait. A program that reads nothing must not make its keeper grow.
-pub(crate) const AT_MOST: usize = 1 << 20;
+/// Maximum number of queued bytes, which bounds memory if the program does not read.
+pub(crate) const MAX_QUEUED: usize = 1 << 20;
 
-/// How many names are remembered of what was typed. Whoever asks again does so for the last one.
-const NAMES: usize = 64;
+/// Number of idempotency keys remembered. Retries refer to recent requests only.
+const MAX_KEYS: usize = 64;
 
-/// Something to type.
+/// An item of the input queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// These bytes.
+    /// Bytes to write to the pane.
     Bytes(Vec<u8>),
-    /// Nothing, for this long: what follows must not look like part of what went before.
+    /// A pause, so that the program does not treat the next item as part of the previous one.
     Pause(Duration),
-    /// Tell this client that everything before was taken.
+    /// A confirmation to this client that all previous items were written.
     Confirm(u64),
 }
 
-/// The queue. Whoever types several items has them typed without another client's in between.
+/// The input queue. Items queued together are not interleaved with those of other clients.
 ///
-/// Answers of the terminal itself go before everything that people typed: the program waits for
-/// them, and typed text may be held back by a pause.
+/// Answers of the terminal precede typed input: the program waits for them, and typed input may be
+/// delayed by a pause.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     answers: Vec<u8>,
     items: VecDeque<Item>,
-    /// How much of the first item's bytes the pane has taken.
-    taken: usize,
-    waiting: usize,
+    /// Number of bytes of the first item already written.
+    written: usize,
+    queued_bytes: usize,
     paused_until: Option<Instant>,
-    /// What was typed under a name, latest last.
-    names: VecDeque<String>,
+    /// Idempotency keys of typing requests, latest last.
+    idempotency_keys: VecDeque<String>,
 }
 
 impl Input {
-    /// How many bytes wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+    /// Returns the number of queued bytes.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
-    /// Whether something was typed under this name, or waits to be.
-    pub(crate) fn has_typed(&self, name: &str) -> bool {
-        self.names.iter().any(|typed| typed == name)
+    /// Returns whether a request with this idempotency key was queued or typed.
+    pub(crate) fn has_typed(&self, key: &str) -> bool {
+        self.idempotency_keys.iter().any(|typed| typed == key)
     }
 
-    /// Remembers that something is typed under this name.
-    pub(crate) fn remember(&mut self, name: String) {
-        if self.names.len() == NAMES {
-            self.names.pop_front();
+    /// Remembers an idempotency key.
+    pub(crate) fn remember(&mut self, key: String) {
+        if self.idempotency_keys.len() == MAX_KEYS {
+            self.idempotency_keys.pop_front();
         }
-        self.names.push_back(name);
+        self.idempotency_keys.push_back(key);
     }
 
-    /// Queues an item behind the others.
+    /// Appends an item to the queue.
     pub(crate) fn push(&mut self, item: Item) {
         if let Item::Bytes(bytes) = &item {
-            self.waiting += bytes.len();
+            self.queued_bytes += bytes.len();
         }
         self.items.push_back(item);
     }
 
-    /// Queues an answer of the terminal.
+    /// Queues an answer of the terminal; dropped if the program does not read its answers.
     pub(crate) fn answer(&mut self, bytes: &[u8]) {
-        // A program that asks and never reads must not make its keeper grow either.
-        if self.answers.len() < AT_MOST {
+        if self.answers.len() < MAX_QUEUED {
             self.answers.extend_from_slice(bytes);
         }
     }
 
-    /// Types as much as the pane takes now. Returns the clients to be told.
+    /// Writes input until the pane would block. Returns the clients to be sent a confirmation.
     pub(crate) fn pump(&mut self, pty: &Pty, now: Instant) -> Vec<u64> {
         let mut confirmed = Vec::new();
         while self.step(pty, now, &mut confirmed) {}
         confirmed
     }
 
-    /// Does one thing; whether another one may follow at once.
+    /// Processes one item; returns whether to continue with the next.
     fn step(&mut self, pty: &Pty, now: Instant, confirmed: &mut Vec<u64>) -> bool {
-        if self.taken == 0 && !self.answers.is_empty() {
+        if self.written == 0 && !self.answers.is_empty() {
             let written = pty.write(&self.answers);
             self.answers.drain(..written);
             return self.answers.is_empty();
@@ -104,12 +103,12 @@ impl Input {
                 over
             }
             Some(Item::Bytes(bytes)) => {
-                let written = pty.write(&bytes[self.taken..]);
-                self.taken += written;
-                self.waiting -= written;
-                let all = self.taken == bytes.len();
+                let written = pty.write(&bytes[self.written..]);
+                self.written += written;
+                self.queued_bytes -= written;
+                let all = self.written == bytes.len();
                 if all {
-                    self.taken = 0;
+                    self.written = 0;
                     self.items.pop_front();
                 }
                 all
@@ -117,12 +116,12 @@ impl Input {
         }
     }
 
-    /// Whether the pane's terminal has to take something before this can go on.
-    pub(crate) fn wants_pane(&self) -> bool {
+    /// Returns whether input is waiting for the pane to become writable.
+    pub(crate) fn wants_write(&self) -> bool {
         !self.answers.is_empty() || matches!(self.items.front(), Some(Item::Bytes(_)))
     }
 
-    /// When a pause ends.
+    /// Returns the end of the current pause.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.paused_until
     }
@@ -133,15 +132,15 @@ mod tests {
     use model::Size;
 
     use super::*;
-    use crate::pty::Got;
+    use crate::pty::PtyRead;
 
-    /// What the terminal echoes of what was typed; it takes a moment to come round.
-    fn echoed(pty: &Pty, count: usize) -> String {
+    /// Reads `count` bytes of terminal echo.
+    fn read_echo(pty: &Pty, count: usize) -> String {
         let mut bytes = [0; 64];
         let mut filled = 0;
         let until = Instant::now() + Duration::from_secs(10);
         while filled < count && Instant::now() < until {
-            if let Got::Bytes(n) = pty.read(&mut bytes[filled..]) {
+            if let PtyRead::Bytes(n) = pty.read(&mut bytes[filled..]) {
                 filled += n;
             }
         }
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_pause_waits_for_it_and_nobody_is_told_before() {
+    fn pause_delays_input_and_confirmation_but_not_answers() {
         let pty = Pty::open(Size::DEFAULT).unwrap();
         let mut input = Input::default();
         let now = Instant::now();
@@ -160,15 +159,27 @@ mod tests {
         input.push(Item::Confirm(7));
 
         assert!(input.pump(&pty, now).is_empty());
-        assert_eq!(echoed(&pty, 2), "ab");
+        assert_eq!(read_echo(&pty, 2), "ab");
         assert_eq!(input.deadline(), Some(now + pause));
         assert!(input.pump(&pty, now + pause / 2).is_empty());
         input.answer(b"!");
         assert!(input.pump(&pty, now + pause / 2).is_empty(), "an answer does not end the pause");
-        assert_eq!(echoed(&pty, 1), "!", "but it does not wait for it either");
+        assert_eq!(read_echo(&pty, 1), "!", "an answer does not wait for the pause");
 
         assert_eq!(input.pump(&pty, now + pause), [7]);
-        assert_eq!(echoed(&pty, 2), "cd");
-        assert_eq!((input.waiting(), input.wants_pane(), input.deadline()), (0, false, None));
+        assert_eq!(read_echo(&pty, 2), "cd");
+        assert_eq!((input.queued_bytes(), input.wants_write(), input.deadline()), (0, false, None));
+    }
+
+    #[test]
+    fn oldest_idempotency_key_is_forgotten_first() {
+        let mut input = Input::default();
+
+        for number in 0..=MAX_KEYS {
+            input.remember(number.to_string());
+        }
+
+        assert!(!input.has_typed("0"));
+        assert!(input.has_typed("1") && input.has_typed(&MAX_KEYS.to_string()));
     }
 }

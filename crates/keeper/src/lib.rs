@@ -1,30 +1,30 @@
-//! The process that holds one pane.
+//! The keeper: the process that owns one pane.
 //!
-//! A keeper owns the master side of the pane's terminal, the emulator that knows what is on its
-//! screen, and the log of everything the pane ever wrote. It is the parent of last resort of every
-//! process in the pane (the subreaper), so nothing escapes it by forking twice. Clients come and go
-//! on its socket; the daemon starts it and watches it, and is not needed for anything it does.
+//! A keeper owns the master side of the pane's terminal, the emulator that maintains its screen, and
+//! the log of its output. It is the subreaper of every process in the pane, so no process escapes by
+//! double-forking. Clients connect to its socket. The daemon starts and monitors it, but is not
+//! needed for its operation.
 //!
-//! One thread, one `poll`; nothing happens while nothing happens: an idle pane costs no processor
-//! time. Only what a pane takes is looked at now and then, ever more rarely, beside the loop.
-//! Whoever is slow waits for itself: a client that does not keep up gets the latest picture, not a
-//! backlog, and the pane never waits for anybody.
+//! The keeper runs one `poll` loop on one thread, so an idle pane uses no processor time. Resource
+//! usage is measured on a separate thread, at increasing intervals. Slow clients do not delay the
+//! pane or each other: a client that falls behind gets the current screen instead of a backlog.
 //!
-//! What must survive the keeper lies in the pane's directory: `keeper.json` (who keeps it), `log/`
-//! (what it wrote) and `exit.json` (how it ended, written last).
+//! State that must survive the keeper is in the pane's directory: `keeper.json` (the identity of the
+//! keeper), `log/` (the output) and `exit.json` (how the pane ended, written last).
 
 mod client;
 mod display;
+mod event_log;
+mod follower_pace;
 mod input;
 mod limits;
-mod pace;
 mod pane;
 mod prefix;
+mod process_tree;
 mod pty;
 mod start;
-mod tree;
 mod typing;
 
 pub use host::hooks;
-pub use host::household::Household;
+pub use host::own_processes::OwnProcesses;
 pub use start::run;

@@ -1,10 +1,11 @@
-//! The limits of the pane, and who sees to it that they are kept.
+//! Enforcement of the pane's resource limits.
 //!
-//! Where the system has groups to give, it keeps memory, processes and processor by itself. What it
-//! does not keep is measured, and the pane's policy says what follows. Measuring is done only
-//! while it can tell something new; a pane without a limit that has to be measured sets no timer.
+//! Where control groups are available, the kernel enforces the limits on memory, processes and
+//! processor. Other usage is measured, and the pane's policy decides what happens when it exceeds a
+//! limit. Measurements are made only when they can yield new information; a pane without measured
+//! limits sets no timer.
 
-mod look;
+mod measurement;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,66 +14,73 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use ::client::Connection;
 use host::cgroup::{self, Groups};
-use host::file::Survive;
-use host::household::Household;
-use host::{appetite, clock, record};
+use host::file::Durability;
+use host::own_processes::OwnProcesses;
+use host::{clock, process_usage, record};
+use model::limits::enforcement::nice;
 use model::limits::gauge::{Gauge, Level, RARELY, SOON};
-use model::limits::means::nice;
-use model::limits::{Frozen, LimitNews, Limits, Means, Resource};
+use model::limits::{Enforcement, Frozen, LimitEvent, Limits, Policy, Resource};
 use model::{LaunchRecord, PaneId};
-use protocol::client::{CONTROL_SOCKET, Connection};
 use protocol::control::Request;
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::limits::{LimitView, LimitsView};
 use protocol::pane::{FROZEN, GROUPS, NEWS};
-use rustix::process::{Pid, Resource as Rlimited, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource as RlimitResource, Rlimit, getrlimit, prlimit};
 
-use crate::pane::complain;
+use crate::event_log;
 use crate::pty::Confinement;
-use look::{Found, Look};
+use measurement::{Measurement, Usage};
 
-/// How often processes and their memory are looked at where nobody else keeps them.
-const TREE: Duration = Duration::from_millis(500);
+/// Interval between measurements of processes and memory where no control group limits them.
+const TREE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How many questions about its processes the keeper's loop may ask: well below a millisecond.
-const GLANCE: usize = 64;
+/// Maximum number of `/proc` reads for the quick check on the event loop; this takes well below a
+/// millisecond.
+const MAX_QUICK_READS: usize = 64;
 
-/// The stack of a thread that looks: it goes down no deeper with the directories.
-const STACK: usize = 256 << 10;
+/// Stack size of a helper thread. Walking directories does not recurse.
+const THREAD_STACK: usize = 256 << 10;
 
-/// How long the daemon may take to hear of news. It finds them anyhow.
-const HEARING: Duration = Duration::from_secs(10);
+/// Time limit for notifying the daemon, which otherwise finds the news file later.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// See the module documentation.
+/// Monitor of the pane's resource limits. See the module documentation.
 #[derive(Debug)]
-pub(crate) struct Warden {
+pub(crate) struct LimitMonitor {
     pane: PaneId,
     limits: Limits,
     groups: Groups,
     gauge: Option<Gauge>,
     dirs: Vec<PathBuf>,
-    household: Household,
-    /// Where the daemon listens.
+    own_processes: OwnProcesses,
+    /// Directory of the daemon's socket.
     daemon: Option<PathBuf>,
-    looked: Instant,
-    /// When to look next; none while somebody looks, or if there is nothing to look for.
+    last_measured: Instant,
+    /// Time of the next measurement; `None` while one is running or if none is needed.
     due: Option<Instant>,
-    /// Looks of former rounds are about limits that no longer hold.
-    round: u64,
-    looks: (Sender<Found>, Receiver<Found>),
-    /// A look that is over writes to the second and so wakes who waits for the first.
-    bell: (UnixStream, UnixStream),
+    /// Results of earlier generations refer to limits that no longer apply.
+    generation: u64,
+    results: (Sender<Usage>, Receiver<Usage>),
+    /// A finished measurement writes to the second stream and so makes the first readable.
+    wakeup: (UnixStream, UnixStream),
     memory: Option<u64>,
     processes: Option<u64>,
+    /// Last reported levels of memory and processes.
     levels: [Level; 2],
     frozen: Option<Frozen>,
-    resting: bool,
-    out_of_memory: u64,
-    refused: u64,
-    told: u64,
+    /// Whether the pane is terminating.
+    inactive: bool,
+    /// Number of processes killed by the kernel for exceeding the memory limit.
+    oom_kills: u64,
+    /// Number of forks refused by the kernel.
+    refused_forks: u64,
+    /// Number of news files written.
+    published: u64,
 }
 
-/// Something that a look found.
+/// A resource whose usage has reached a higher level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) resource: Resource,
@@ -81,174 +89,181 @@ pub(crate) struct Reading {
     pub(crate) level: Level,
 }
 
-impl Warden {
-    /// Makes what the limits need before the pane's program is started.
-    pub(crate) fn new(launch: &LaunchRecord, household: Household) -> io::Result<Self> {
-        let bell = UnixStream::pair()?;
-        bell.0.set_nonblocking(true)?;
-        bell.1.set_nonblocking(true)?;
+impl LimitMonitor {
+    /// Creates the monitor and the control groups, before the pane's program is started.
+    pub(crate) fn new(launch: &LaunchRecord, own_processes: OwnProcesses) -> io::Result<Self> {
+        let wakeup = UnixStream::pair()?;
+        wakeup.0.set_nonblocking(true)?;
+        wakeup.1.set_nonblocking(true)?;
         let socket = launch.env.iter().find(|(name, _)| *name == "CCMUX_SOCKET");
         let limits = launch.limits;
-        // What a former keeper of this pane left is not about us.
+        // Record of a previous keeper of this pane.
         let _missing = fs::remove_file(FROZEN);
         Ok(Self {
             pane: launch.pane,
             limits,
-            groups: make_groups(launch.pane, &limits),
+            groups: create_groups(launch.pane, &limits),
             gauge: limits.disk.map(|disk| Gauge::new(disk.0)),
-            dirs: own_dirs(launch),
-            household,
+            dirs: measured_dirs(launch),
+            own_processes,
             daemon: socket.and_then(|(_, path)| Some(Path::new(path).parent()?.to_owned())),
-            looked: Instant::now(),
+            last_measured: Instant::now(),
             due: None,
-            round: 0,
-            looks: channel(),
-            bell,
+            generation: 0,
+            results: channel(),
+            wakeup,
             memory: None,
             processes: None,
             levels: [Level::Fine; 2],
             frozen: None,
-            resting: false,
-            out_of_memory: 0,
-            refused: 0,
-            told: 0,
+            inactive: false,
+            oom_kills: 0,
+            refused_forks: 0,
+            published: 0,
         })
     }
 
-    /// What the pane's first process takes on before it becomes the program.
+    /// Returns the restrictions for the pane's first process.
     pub(crate) fn confinement(&self) -> Confinement {
         let without_group = |resource| self.groups.means(resource).is_none();
         let memory = self.limits.memory.filter(|_| without_group(Resource::Memory));
         let cpu = self.limits.cpu.filter(|_| without_group(Resource::Cpu));
         Confinement {
-            doors: self.groups.doors(),
-            files: self.limits.files.map(|files| capped(Rlimited::Nofile, files)),
-            data: memory.map(|memory| capped(Rlimited::Data, memory.0)),
+            cgroup_procs: self.groups.join_files(),
+            files: self.limits.files.map(|files| capped(RlimitResource::Nofile, files)),
+            data: memory.map(|memory| capped(RlimitResource::Data, memory.0)),
             nice: cpu.map(nice).filter(|nice| *nice > 0),
-            goes_last: self.limits.cpu.is_some_and(|share| nice(share) > 0),
-            closing: None,
+            batch_scheduling: self.limits.cpu.is_some_and(|share| nice(share) > 0),
+            read_only: None,
         }
     }
 
-    /// The pane's first process runs.
+    /// Starts monitoring; `head` is the pane's first process.
     pub(crate) fn started(&mut self, head: u32) {
-        self.groups.keep_those_with(head);
+        self.groups.retain_containing(head);
         if self.limits.cpu.is_some() {
-            self.stand_back();
+            self.set_own_priority();
         }
-        self.looked = Instant::now();
-        self.due = self.interval().map(|wait| self.looked + wait);
+        self.last_measured = Instant::now();
+        self.due = self.interval().map(|wait| self.last_measured + wait);
     }
 
-    /// Keeping a pane that floods takes as much as flooding does: the keeper of one that may have
-    /// less of the processor takes less, too. It cannot join the pane's group, whose memory and
-    /// processes are counted.
-    fn stand_back(&self) {
+    /// Adjusts the keeper's priority to the pane's processor share: handling a flood takes as much
+    /// processor time as producing it. The keeper cannot join the pane's group, where its memory
+    /// and process would be counted.
+    fn set_own_priority(&self) {
         let nice = self.limits.cpu.map_or(0, nice);
-        // Not everybody may come forward again.
+        // Raising the priority may require privileges.
         let _refused = rustix::process::setpriority_process(None, nice);
     }
 
-    /// How long to the next look; none if there is nothing to look for.
+    /// Returns the policy for exceeded limits.
+    pub(crate) fn policy(&self) -> Policy {
+        self.limits.policy
+    }
+
+    /// Returns the time to the next measurement; `None` if none is needed.
     fn interval(&self) -> Option<Duration> {
-        if self.resting {
+        if self.inactive {
             return None;
         }
-        let tree = self.measures_tree().then_some(TREE);
-        // Whom the system ended is not always our own child, so it has to be asked.
+        let tree = self.measures_tree().then_some(TREE_INTERVAL);
+        // The events of the groups must be polled: a process killed by the kernel is not always a
+        // child of the keeper.
         let group = (!self.groups.is_empty()).then_some(RARELY);
         let disk = self.gauge.map(|gauge| gauge.interval());
         disk.into_iter().chain(tree).chain(group).min()
     }
 
-    /// Whether processes or memory are limited and the system does not see to it.
+    /// Returns whether memory or processes have a limit that must be measured.
     fn measures_tree(&self) -> bool {
         [Resource::Memory, Resource::Processes].into_iter().any(|resource| self.measures(resource))
     }
 
+    /// Returns whether the resource has a limit that no control group enforces.
     fn measures(&self, resource: Resource) -> bool {
         self.limits.of(resource).is_some() && self.groups.means(resource).is_none()
     }
 
-    /// What becomes readable when a look is over.
-    pub(crate) fn bell(&self) -> &UnixStream {
-        &self.bell.0
+    /// Returns the stream that becomes readable when a measurement is finished.
+    pub(crate) fn wakeup(&self) -> &UnixStream {
+        &self.wakeup.0
     }
 
-    /// When [`Warden::look`] has something to do.
+    /// Returns the time at which [`LimitMonitor::measure_if_due`] must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.filter(|_| self.frozen.is_none())
     }
 
-    /// Something happens in the pane.
-    pub(crate) fn stir(&mut self, now: Instant) {
+    /// Records activity in the pane, which brings the next measurement forward.
+    pub(crate) fn note_activity(&mut self, now: Instant) {
         if let Some(due) = &mut self.due {
             *due = (*due).min(now + SOON);
         }
     }
 
-    /// Looks at what the pane takes, if it is time; in a thread of its own if that may take long.
-    pub(crate) fn look(&mut self, now: Instant) {
+    /// Starts a measurement if one is due, on a separate thread if it may take long.
+    pub(crate) fn measure_if_due(&mut self, now: Instant) {
         if self.deadline().is_none_or(|at| now < at) {
             return;
         }
-        self.ask_groups();
-        let waited = now.saturating_duration_since(self.looked);
-        let Some(wanted) = self.glance(waited, now) else { return };
-        let look = Look {
+        self.check_group_events();
+        let elapsed = now.saturating_duration_since(self.last_measured);
+        let Some(disk_due) = self.quick_check(elapsed, now) else { return };
+        let measurement = Measurement {
             gauge: self.gauge,
-            wanted,
-            waited,
+            disk_due,
+            elapsed,
             dirs: self.dirs.clone(),
-            household: self.household.clone(),
-            round: self.round,
+            own_processes: self.own_processes.clone(),
+            generation: self.generation,
         };
-        self.looked = now;
-        if let Some(found) = look.at_once() {
+        self.last_measured = now;
+        if let Some(usage) = measurement.run_inline() {
             self.due = None;
-            return ring(&self.looks.0, found, &self.bell.1);
+            return send_result(&self.results.0, usage, &self.wakeup.1);
         }
-        let found = self.looks.0.clone();
-        let started = self.bell.1.try_clone().and_then(|bell| {
-            let thread = std::thread::Builder::new().stack_size(STACK);
-            thread.spawn(move || ring(&found, look.run(), &bell)).map(drop)
+        let results = self.results.0.clone();
+        let started = self.wakeup.1.try_clone().and_then(|wakeup| {
+            let thread = std::thread::Builder::new().stack_size(THREAD_STACK);
+            thread.spawn(move || send_result(&results, measurement.run(), &wakeup)).map(drop)
         });
-        // Without a thread to give, the system is in trouble already.
+        // Retry later: the system is out of threads or descriptors.
         self.due = started.is_err().then(|| now + SOON * 10);
     }
 
-    /// What can be told at once of a small pane: none if there is nothing to look for now,
-    /// otherwise whether the disk is to be measured for certain.
-    fn glance(&mut self, waited: Duration, now: Instant) -> Option<bool> {
-        let written = appetite::written_below(std::process::id(), GLANCE);
-        let wanted = match (&mut self.gauge, written) {
+    /// Checks cheaply whether a measurement can yield new information: `None` if it cannot,
+    /// otherwise whether the disk must be measured.
+    fn quick_check(&mut self, elapsed: Duration, now: Instant) -> Option<bool> {
+        let written = process_usage::written_below(std::process::id(), MAX_QUICK_READS);
+        let disk_due = match (&mut self.gauge, written) {
             (None, _) => false,
             (Some(_), None) => return Some(false),
-            (Some(gauge), written) => gauge.look(written, waited),
+            (Some(gauge), written) => gauge.look(written, elapsed),
         };
-        if wanted || self.measures_tree() {
-            return Some(wanted);
+        if disk_due || self.measures_tree() {
+            return Some(disk_due);
         }
-        self.looked = now;
+        self.last_measured = now;
         self.due = self.interval().map(|wait| now + wait);
         None
     }
 
-    /// What looks have found that is new.
-    pub(crate) fn hear(&mut self, now: Instant) -> Vec<Reading> {
+    /// Returns the readings of finished measurements.
+    pub(crate) fn take_readings(&mut self, now: Instant) -> Vec<Reading> {
         let mut readings = Vec::new();
-        while let Ok(found) = self.looks.1.try_recv() {
-            if found.round != self.round {
+        while let Ok(usage) = self.results.1.try_recv() {
+            if usage.generation != self.generation {
                 continue;
             }
-            self.gauge = found.gauge;
-            (self.memory, self.processes) = (Some(found.memory), Some(found.processes));
-            if let (Some(level), Some(gauge)) = (found.disk, self.gauge) {
+            self.gauge = usage.gauge;
+            (self.memory, self.processes) = (Some(usage.memory), Some(usage.processes));
+            if let (Some(level), Some(gauge)) = (usage.disk, self.gauge) {
                 let used = gauge.used().unwrap_or_default();
                 let limit = gauge.limit();
                 readings.push(Reading { resource: Resource::Disk, used, limit, level });
             }
-            let tree = [(Resource::Memory, found.memory), (Resource::Processes, found.processes)];
+            let tree = [(Resource::Memory, usage.memory), (Resource::Processes, usage.processes)];
             for (at, (resource, used)) in tree.into_iter().enumerate() {
                 let Some(limit) = self.limits.of(resource).filter(|_| self.measures(resource))
                 else {
@@ -265,59 +280,59 @@ impl Warden {
         readings
     }
 
-    /// Tells what the system did by itself to keep the limits.
-    pub(crate) fn ask_groups(&mut self) {
-        let (memory, processes) = (self.groups.out_of_memory(), self.groups.refused_processes());
-        // Each end of a process is told, but of the refusals, which may be thousands, the first.
-        let ended = memory > self.out_of_memory;
-        let refused = processes > 0 && self.refused == 0;
-        (self.out_of_memory, self.refused) = (memory, processes);
-        let kept = [(Resource::Memory, ended), (Resource::Processes, refused)];
-        for (resource, _) in kept.into_iter().filter(|(_, kept)| *kept) {
+    /// Publishes limits that the kernel has enforced since the last call.
+    pub(crate) fn check_group_events(&mut self) {
+        let (kills, refusals) = (self.groups.out_of_memory(), self.groups.refused_processes());
+        // Every kill is published, but only the first refused fork: there may be thousands.
+        let killed = kills > self.oom_kills;
+        let refused = refusals > 0 && self.refused_forks == 0;
+        (self.oom_kills, self.refused_forks) = (kills, refusals);
+        let enforced = [(Resource::Memory, killed), (Resource::Processes, refused)];
+        for (resource, _) in enforced.into_iter().filter(|(_, enforced)| *enforced) {
             if let Some(limit) = self.limits.of(resource) {
-                self.tell(&LimitNews::Kept { resource, limit });
+                self.publish(&LimitEvent::Kept { resource, limit });
             }
         }
     }
 
-    /// Why the head of the pane was killed, if it was because of a limit.
-    pub(crate) fn why_killed(&self) -> Option<String> {
-        let limit = self.limits.memory.filter(|_| self.out_of_memory > 0)?;
-        Some(format!("the system ended a process of it: it may take {limit} of memory"))
+    /// Returns a description of the exceeded memory limit if the kernel killed a process for it.
+    pub(crate) fn out_of_memory(&self) -> Option<String> {
+        let limit = self.limits.memory.filter(|_| self.oom_kills > 0)?;
+        Some(format!("killed by the kernel: the pane exceeded its memory limit of {limit}"))
     }
 
-    /// Puts on record that the processes stand still.
-    pub(crate) fn froze(&mut self, why: String) {
+    /// Records that the processes were frozen.
+    pub(crate) fn record_frozen(&mut self, why: String) {
         let frozen = Frozen { why, at: clock::now() };
-        if let Err(error) = record::write(Path::new(FROZEN), &frozen, Survive::Kill) {
-            complain(&error.to_string());
+        if let Err(error) = record::write(Path::new(FROZEN), &frozen, Durability::ProcessCrash) {
+            event_log::report("freeze record not written", &[("error", &error)]);
         }
         self.frozen = Some(frozen);
     }
 
-    /// Puts on record that they go on; whether they stood still.
-    pub(crate) fn thawed(&mut self, now: Instant) -> bool {
+    /// Records that the processes were thawed; returns whether they were frozen.
+    pub(crate) fn record_thawed(&mut self, now: Instant) -> bool {
         if self.frozen.take().is_none() {
             return false;
         }
         let _missing = fs::remove_file(FROZEN);
-        self.begin_again(now);
+        self.restart_measuring(now);
         true
     }
 
-    /// The pane is being ended: from now on nothing is looked at, and nobody stands still.
-    pub(crate) fn rest(&mut self) {
-        self.resting = true;
-        self.round += 1;
+    /// Stops all measurements, because the pane is terminating. Terminating also thaws it.
+    pub(crate) fn deactivate(&mut self) {
+        self.inactive = true;
+        self.generation += 1;
         self.due = None;
         if self.frozen.take().is_some() {
             let _missing = fs::remove_file(FROZEN);
         }
     }
 
-    /// What is known is about other limits, or about a time that is over.
-    fn begin_again(&mut self, now: Instant) {
-        self.round += 1;
+    /// Discards running measurements and reported levels, which may refer to other limits.
+    fn restart_measuring(&mut self, now: Instant) {
+        self.generation += 1;
         self.levels = [Level::Fine; 2];
         self.gauge = self.limits.disk.map(|disk| {
             self.gauge.map_or_else(|| Gauge::new(disk.0), |gauge| gauge.with_limit(disk.0))
@@ -325,38 +340,38 @@ impl Warden {
         self.due = self.interval().map(|wait| now + wait.min(SOON));
     }
 
-    /// From now on the pane may take this. `members` are its processes.
+    /// Changes the limits. `members` are the processes of the pane.
     pub(crate) fn change(&mut self, limits: Limits, members: &[u32], now: Instant) {
-        let had = self.limits;
+        let before = self.limits;
         self.limits = limits;
-        let missing = Resource::ALL.into_iter().any(|resource| self.measures(resource));
-        if missing {
-            self.groups.add(make_groups(self.pane, &limits));
+        let needs_groups = Resource::ALL.into_iter().any(|resource| self.measures(resource));
+        if needs_groups {
+            self.groups.add(create_groups(self.pane, &limits));
             members.iter().for_each(|pid| self.groups.enter(*pid));
             if let Some(head) = members.first() {
-                self.groups.keep_those_with(*head);
+                self.groups.retain_containing(*head);
             }
         }
         self.groups.change(&limits);
         for pid in members.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-            if let Some(files) = limits.files.filter(|_| limits.files != had.files) {
-                let files = Some(capped(Rlimited::Nofile, files));
-                // It may have ended.
-                let _ended =
-                    prlimit(Some(pid), Rlimited::Nofile, Rlimit { current: files, maximum: files });
+            if let Some(files) = limits.files.filter(|_| limits.files != before.files) {
+                let files = Some(capped(RlimitResource::Nofile, files));
+                let limit = Rlimit { current: files, maximum: files };
+                // The process may have exited.
+                let _exited = prlimit(Some(pid), RlimitResource::Nofile, limit);
             }
-            if limits.cpu != had.cpu && self.groups.means(Resource::Cpu).is_none() {
+            if limits.cpu != before.cpu && self.groups.means(Resource::Cpu).is_none() {
                 let nice = limits.cpu.map_or(0, nice);
                 let _refused = rustix::process::setpriority_process(Some(pid), nice);
             }
         }
-        if limits.cpu != had.cpu {
-            self.stand_back();
+        if limits.cpu != before.cpu {
+            self.set_own_priority();
         }
-        self.begin_again(now);
+        self.restart_measuring(now);
     }
 
-    /// What the pane may take and takes.
+    /// Returns the limits and the current usage.
     pub(crate) fn view(&self) -> LimitsView {
         let of = |resource| {
             let means = self.means(resource);
@@ -377,15 +392,16 @@ impl Warden {
         LimitsView { policy: self.limits.policy, limits, frozen: self.frozen.clone() }
     }
 
-    fn means(&self, resource: Resource) -> Means {
+    /// Returns how the limit of a resource is enforced.
+    fn means(&self, resource: Resource) -> Enforcement {
         let group = self.groups.means(resource);
         match resource {
-            _ if self.limits.of(resource).is_none() => Means::None,
-            Resource::Disk => Means::Measured,
-            Resource::Memory => group.unwrap_or(Means::ProcessAndMeasured),
-            Resource::Processes => group.unwrap_or(Means::Measured),
-            Resource::Cpu => group.unwrap_or(Means::Priority),
-            Resource::Files => Means::Process,
+            _ if self.limits.of(resource).is_none() => Enforcement::None,
+            Resource::Disk => Enforcement::Measured,
+            Resource::Memory => group.unwrap_or(Enforcement::ProcessAndMeasured),
+            Resource::Processes => group.unwrap_or(Enforcement::Measured),
+            Resource::Cpu => group.unwrap_or(Enforcement::Priority),
+            Resource::Files => Enforcement::Process,
         }
     }
 
@@ -398,30 +414,30 @@ impl Warden {
         }
     }
 
-    /// Leaves news where the daemon finds them, and tells it that there are some.
-    pub(crate) fn tell(&mut self, news: &LimitNews) {
-        self.told += 1;
-        let name = format!("{NEWS}{:013}-{:06}.json", clock::now().0, self.told);
-        if let Err(error) = record::write(Path::new(&name), news, Survive::Kill) {
-            return complain(&error.to_string());
+    /// Writes a news file for the daemon and notifies it on a separate thread.
+    pub(crate) fn publish(&mut self, news: &LimitEvent) {
+        self.published += 1;
+        let name = format!("{NEWS}{:013}-{:06}.json", clock::now().0, self.published);
+        if let Err(error) = record::write(Path::new(&name), news, Durability::ProcessCrash) {
+            return event_log::report("limit news not written", &[("error", &error)]);
         }
         let (Some(dir), pane) = (self.daemon.clone(), self.pane) else { return };
-        let told = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-            // Whoever is daemon next looks for news by itself.
+        let started = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
+            // A daemon that is not running looks for news when it starts.
             let Ok(mut daemon) = Connection::open(&dir, CONTROL_SOCKET) else { return };
-            let _endless = daemon.set_patience(Some(HEARING));
-            let _unheard = daemon.ask(&Request::LimitNews { pane });
+            let _without_timeout = daemon.set_timeout(Some(NOTIFY_TIMEOUT));
+            let _unanswered = daemon.ask(&Request::LimitEvent { pane });
         });
-        if let Err(error) = told {
-            complain(&format!("the daemon is not told: {error}"));
+        if let Err(error) = started {
+            event_log::report("daemon not notified", &[("news", &name), ("error", &error)]);
         }
     }
 
-    /// Removes the groups. No process of the pane is left.
-    pub(crate) fn leave(&self) {
+    /// Removes the control groups. The pane must have no processes left.
+    pub(crate) fn remove_groups(&self) {
         for dir in self.groups.paths() {
             if !cgroup::remove(&dir) {
-                complain(&format!("the group `{}` is still there", dir.display()));
+                event_log::report("control group not removed", &[("path", &dir.display())]);
             }
         }
         if !self.groups.is_empty() {
@@ -430,39 +446,52 @@ impl Warden {
     }
 }
 
-/// Says what a look has found.
-fn ring(looks: &Sender<Found>, found: Found, mut bell: &UnixStream) {
-    // The keeper is leaving if nobody listens.
-    let _unheard = looks.send(found);
-    let _unheard = bell.write_all(b"!");
+/// Sends the result of a measurement to the event loop.
+fn send_result(results: &Sender<Usage>, usage: Usage, mut wakeup: &UnixStream) {
+    // Both fail only while the keeper exits.
+    let _closed = results.send(usage);
+    let _closed = wakeup.write_all(b"!");
 }
 
-/// The groups that the limits need, as far as they can be had. Where they will be is on record
-/// first: whoever has to remove them in our stead must know.
-fn make_groups(pane: PaneId, limits: &Limits) -> Groups {
+/// Creates the control groups for the limits, as far as the system permits. Their paths are recorded
+/// first, so that they can be removed if the keeper is killed.
+fn create_groups(pane: PaneId, limits: &Limits) -> Groups {
     let mut groups = cgroup::plan(&format!("ccmux-{pane}"), limits);
     if groups.is_empty() {
         return groups;
     }
     let paths = groups.paths();
     let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
-    if let Err(error) = record::write(Path::new(GROUPS), &paths, Survive::Kill) {
-        complain(&error.to_string());
+    if let Err(error) = record::write(Path::new(GROUPS), &paths, Durability::ProcessCrash) {
+        event_log::report("control groups not recorded", &[("error", &error)]);
         return Groups::default();
     }
     groups.make(limits);
     groups
 }
 
-/// A limit of a process cannot be above the one that we have ourselves.
-fn capped(resource: Rlimited, limit: u64) -> u64 {
-    getrlimit(resource).maximum.map_or(limit, |most| limit.min(most))
+/// Caps a limit at the keeper's own, which an unprivileged process cannot exceed.
+fn capped(resource: RlimitResource, limit: u64) -> u64 {
+    getrlimit(resource).maximum.map_or(limit, |maximum| limit.min(maximum))
 }
 
-/// The directories that count: what is the pane's own, and not what it shares with others. Not the
-/// log of its output, whose size is bounded anyhow.
-fn own_dirs(launch: &LaunchRecord) -> Vec<PathBuf> {
+/// Returns the directories that count towards the disk limit: those of the pane alone, without the
+/// log, whose size is bounded.
+fn measured_dirs(launch: &LaunchRecord) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = ["workspace", "temp", "output"].map(PathBuf::from).into();
     dirs.extend(launch.isolation.paths().map(PathBuf::from));
     dirs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capped_never_exceeds_the_keepers_own_limit() {
+        let own = getrlimit(RlimitResource::Nofile).maximum.unwrap_or(u64::MAX);
+
+        assert_eq!(capped(RlimitResource::Nofile, 1), 1);
+        assert_eq!(capped(RlimitResource::Nofile, u64::MAX), own);
+    }
 }

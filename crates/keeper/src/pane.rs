@@ -1,4 +1,4 @@
-//! The pane itself: one loop that owns everything and waits for whatever comes next.
+//! The pane: one event loop that owns all of its state.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -7,143 +7,145 @@ use std::time::{Duration, Instant};
 
 use host::log::LogWriter;
 use host::{clock, hooks, socket};
-use model::limits::Policy;
 use model::{Size, Timestamp};
 use protocol::frame::{Frame, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use terminal::Terminal;
 
 use crate::client::{Client, Role};
+use crate::follower_pace::FollowerPace;
 use crate::input::{self, Input, Item};
-use crate::limits::Warden;
-use crate::pace::Pace;
-use crate::pty::{Got, Pty};
-use crate::tree::Tree;
+use crate::limits::LimitMonitor;
+use crate::process_tree::ProcessTree;
+use crate::pty::{Pty, PtyRead};
 
-mod farewell;
-mod limits;
+mod limit_policy;
 mod requests;
+mod shutdown;
 
-/// How much is read from the pane before anything else gets a turn, while nobody looks.
+/// Maximum number of bytes read from the pane before other events are handled.
 const BATCH: usize = 16 << 10;
 
-/// The same with a client attached: its keys wait for at most this much.
-const BATCH_WATCHED: usize = 16 << 10;
+/// The same shortly after a key press, so that the response is shown sooner.
+const BATCH_AFTER_KEY: usize = 6 << 10;
 
-/// The same right after a key: what comes of it is to be seen at once.
-const BATCH_ATTENTIVE: usize = 6 << 10;
-
-/// A pane that wrote this much at once has more to come.
+/// Number of bytes in one read from which more output is expected to follow.
 const FLOOD: usize = 2 << 10;
 
-/// How long the kernel takes to move the next piece of a flood over. Less than it takes to go to
-/// sleep and be woken up again, which would also slow the writer down.
-const NEXT_PIECE: Duration = Duration::from_micros(12);
+/// Time in which the kernel delivers the next part of a flood. Shorter than a sleep and wakeup,
+/// which would also slow down the writer.
+const NEXT_READ_DELAY: Duration = Duration::from_micros(12);
 
-/// How long to look out for the echo of a key before going to sleep. Most programs answer faster
-/// than a processor falls asleep and is woken up again.
-const ECHO: Duration = Duration::from_micros(80);
+/// Time to poll for the echo of a key before sleeping. Most programs respond faster than a sleep and
+/// wakeup.
+const ECHO_TIMEOUT: Duration = Duration::from_micros(80);
 
-/// For how long a processor counts as wanted by others after it came back late.
-const CROWDED: Duration = Duration::from_secs(10);
+/// Time for which the processor is considered contended after a late wakeup.
+const CONTENDED: Duration = Duration::from_secs(10);
 
-/// The pane was quiet for this long: time to bring the screen up to date.
-const QUIET: Duration = Duration::from_millis(10);
+/// Time without output after which buffered output is applied to the screen.
+const IDLE_DELAY: Duration = Duration::from_millis(10);
 
-/// How long what is left of a pane may take to leave after its head has.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time for the remaining processes to exit after the head process has.
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// How many clients one pane serves.
-const CLIENTS_AT_MOST: usize = 128;
+/// Maximum number of clients.
+const MAX_CLIENTS: usize = 128;
 
-/// Where the keeper is told of signals.
+/// Pipes that become readable when a signal arrives.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// A child has ended.
+    /// SIGCHLD.
     pub(crate) child: UnixStream,
-    /// The system asks us to leave.
+    /// SIGTERM.
     pub(crate) terminate: UnixStream,
 }
 
-/// See the module documentation.
+/// The parts of which a pane is made.
+#[derive(Debug)]
+pub(crate) struct PaneParts {
+    pub(crate) pty: Pty,
+    pub(crate) log: LogWriter,
+    pub(crate) size: Size,
+    pub(crate) processes: ProcessTree,
+    pub(crate) listener: UnixListener,
+    pub(crate) signals: Signals,
+    pub(crate) limits: LimitMonitor,
+}
+
+/// A running pane.
 #[derive(Debug)]
 pub(crate) struct Pane {
     pty: Pty,
     terminal: Terminal,
     log: LogWriter,
     input: Input,
-    tree: Tree,
+    processes: ProcessTree,
     listener: UnixListener,
     signals: Signals,
     clients: Vec<Client>,
     next_client: u64,
     buffer: Vec<u8>,
-    quiet_at: Option<Instant>,
-    pace: Pace,
-    crowded_until: Option<Instant>,
+    /// When buffered output is applied to the screen.
+    idle_at: Option<Instant>,
+    pace: FollowerPace,
+    contended_until: Option<Instant>,
     last_output: Option<Timestamp>,
-    /// Somebody asked for the end.
+    /// Whether the pane was asked to stop.
     stopped: bool,
-    /// We ourselves did, and this is why.
-    why: Option<String>,
-    warden: Warden,
-    policy: Policy,
+    /// Why the keeper itself stopped the pane.
+    stop_reason: Option<String>,
+    limits: LimitMonitor,
 }
 
-/// What a wait ended with.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Pane,
     Listener,
-    ChildEnded,
+    ChildExited,
     Terminate,
-    Looked,
+    Measured,
     Socket(usize),
     Tty(usize),
 }
 
 impl Pane {
-    pub(crate) fn new(
-        pty: Pty,
-        log: LogWriter,
-        size: Size,
-        tree: Tree,
-        listener: UnixListener,
-        signals: Signals,
-        (warden, policy): (Warden, Policy),
-    ) -> Self {
+    /// Creates a pane whose program was just started.
+    pub(crate) fn new(parts: PaneParts) -> Self {
+        let PaneParts { pty, log, size, processes, listener, signals, limits } = parts;
         Self {
             pty,
             terminal: Terminal::new(size, 0),
             log,
             input: Input::default(),
-            tree,
+            processes,
             listener,
             signals,
             clients: Vec::new(),
             next_client: 0,
             buffer: vec![0; BATCH],
-            quiet_at: None,
-            pace: Pace::default(),
-            crowded_until: None,
+            idle_at: None,
+            pace: FollowerPace::default(),
+            contended_until: None,
             last_output: None,
             stopped: false,
-            why: None,
-            warden,
-            policy,
+            stop_reason: None,
+            limits,
         }
     }
 
-    /// Serves the pane until no process of it is left, and records how it ended.
+    /// Serves the pane until none of its processes is left, and records how it ended.
     pub(crate) fn run(mut self) {
-        self.tree.reap();
-        while !(self.tree.is_empty() && self.tree.head_ended().is_some()) {
-            self.turn();
+        self.processes.reap();
+        while !(self.processes.is_empty() && self.processes.head_status().is_some()) {
+            self.handle_events();
         }
         self.finish();
     }
 
-    fn turn(&mut self) {
+    /// Waits for events and handles them.
+    fn handle_events(&mut self) {
         let ready = self.wait();
         let now = Instant::now();
         let mut has_output = false;
@@ -155,35 +157,35 @@ impl Pane {
             match *source {
                 Source::Pane => has_output = true,
                 Source::Listener => self.accept(),
-                Source::ChildEnded => self.child_ended(now),
+                Source::ChildExited => self.child_exited(now),
                 Source::Terminate => {
                     drain(&self.signals.terminate);
-                    self.stop(GRACE, now);
+                    self.stop(GRACE_PERIOD, now);
                 }
-                Source::Looked => self.heed(now),
-                Source::Socket(at) => self.hear(at, now),
+                Source::Measured => self.handle_readings(now),
+                Source::Socket(at) => self.receive_frames(at, now),
                 Source::Tty(at) => {
-                    self.keys(at, now);
+                    self.read_keys(at, now);
                     has_keys = true;
                 }
             }
         }
-        self.type_on(now);
+        self.write_input(now);
         if has_output {
             self.read_pane(now);
         } else if has_keys {
-            self.catch_echo(now);
+            self.poll_for_echo(now);
         }
-        if self.quiet_at.is_some_and(|at| now >= at) {
-            self.quiet_at = None;
-            self.terminal.settle();
+        if self.idle_at.is_some_and(|at| now >= at) {
+            self.idle_at = None;
+            self.terminal.flush();
         }
-        self.tree.insist(now);
-        self.warden.look(now);
-        self.show(now);
+        self.processes.kill_overdue(now);
+        self.limits.measure_if_due(now);
+        self.update_clients(now);
     }
 
-    /// Waits for the next thing to do; nothing wakes an idle pane.
+    /// Waits for the next event or deadline. An idle pane has neither.
     fn wait(&mut self) -> Vec<(Source, PollFlags)> {
         let now = Instant::now();
         let timeout = self.deadline(now).map(|at| {
@@ -196,108 +198,109 @@ impl Pane {
         let mut sources = vec![
             Source::Pane,
             Source::Listener,
-            Source::ChildEnded,
+            Source::ChildExited,
             Source::Terminate,
-            Source::Looked,
+            Source::Measured,
         ];
-        let typing = if self.input.wants_pane() { PollFlags::OUT } else { PollFlags::empty() };
+        let write = if self.input.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds = vec![
-            PollFd::new(&self.pty, PollFlags::IN | typing),
+            PollFd::new(&self.pty, PollFlags::IN | write),
             PollFd::new(&self.listener, PollFlags::IN),
             PollFd::new(&self.signals.child, PollFlags::IN),
             PollFd::new(&self.signals.terminate, PollFlags::IN),
-            PollFd::new(self.warden.bell(), PollFlags::IN),
+            PollFd::new(self.limits.wakeup(), PollFlags::IN),
         ];
-        // Whoever types faster than the pane reads has to wait, and nobody else.
-        let full = self.input.waiting() >= input::AT_MOST / 2;
+        // Clients are not read while the input queue is half full: they type faster than the
+        // program reads.
+        let full = self.input.queued_bytes() >= input::MAX_QUEUED / 2;
+        let read = if full { PollFlags::empty() } else { PollFlags::IN };
         for (at, client) in self.clients.iter().enumerate() {
-            let out = if client.wants_socket() { PollFlags::OUT } else { PollFlags::empty() };
-            let heard = if full { PollFlags::empty() } else { PollFlags::IN };
+            let write = if client.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
             sources.push(Source::Socket(at));
-            fds.push(PollFd::new(client, heard | out));
+            fds.push(PollFd::new(client, read | write));
             if let Role::Viewing(display) = &client.role
                 && let Some(tty) = &display.tty
             {
-                let out = if display.wants_client() { PollFlags::OUT } else { PollFlags::empty() };
+                let write = if display.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
                 sources.push(Source::Tty(at));
-                fds.push(PollFd::from_borrowed_fd(tty.as_fd(), heard | out));
+                fds.push(PollFd::from_borrowed_fd(tty.as_fd(), read | write));
             }
         }
         if poll(&mut fds, timeout.as_ref()).is_err() {
-            // Interrupted; the signal's pipe says the rest.
+            // Interrupted by a signal, whose pipe is readable in the next call.
             return Vec::new();
         }
         let flags = fds.iter().map(PollFd::revents);
         sources.into_iter().zip(flags).filter(|(_, flags)| !flags.is_empty()).collect()
     }
 
+    /// Returns the time at which the next action is due without an event.
     fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let end = self.log.end();
-        let held_up = |client: &Client| client.is_held_up(end);
-        let followers = self.pace.deadline().filter(|_| self.clients.iter().any(held_up));
+        let throttled = |client: &Client| client.is_throttled(end);
+        let followers = self.pace.deadline().filter(|_| self.clients.iter().any(throttled));
         let terminal = &self.terminal;
         let frames = self.clients.iter_mut().filter_map(|client| match &mut client.role {
             Role::Viewing(display) => display.deadline(terminal, now),
-            Role::Asking | Role::Following { .. } => None,
+            Role::Detached | Role::Following { .. } => None,
         });
-        let own = [self.tree.deadline(), self.warden.deadline(), self.quiet_at, followers];
+        let own = [self.processes.deadline(), self.limits.deadline(), self.idle_at, followers];
         frames.chain(self.input.deadline()).chain(own.into_iter().flatten()).min()
     }
 
-    /// Looks out for what comes of a key, where nobody else wants the processor: whoever yields to
-    /// somebody who does gets it back a whole turn later.
-    fn catch_echo(&mut self, now: Instant) {
-        if self.crowded_until.is_some_and(|until| now < until) {
+    /// Polls for the echo of a key, unless the processor is contended: yielding to another process
+    /// would then cost a whole time slice.
+    fn poll_for_echo(&mut self, now: Instant) {
+        if self.contended_until.is_some_and(|until| now < until) {
             return;
         }
-        while self.read_pane(now) == Got::Nothing && now.elapsed() < ECHO {
+        while self.read_pane(now) == PtyRead::Empty && now.elapsed() < ECHO_TIMEOUT {
             std::thread::yield_now();
         }
-        if now.elapsed() > ECHO * 4 {
-            self.crowded_until = Some(now + CROWDED);
+        if now.elapsed() > ECHO_TIMEOUT * 4 {
+            self.contended_until = Some(now + CONTENDED);
         }
     }
 
-    /// How much to read before anything else gets a turn.
+    /// Returns the number of bytes to read before other events are handled.
     fn batch(&self, now: Instant) -> usize {
-        let wish = |client: &Client| match &client.role {
-            Role::Viewing(display) if display.is_attentive(now) => BATCH_ATTENTIVE,
-            Role::Viewing(_) => BATCH_WATCHED,
-            Role::Asking | Role::Following { .. } => BATCH,
+        let has_recent_key = |client: &Client| match &client.role {
+            Role::Viewing(display) => display.has_recent_key(now),
+            Role::Detached | Role::Following { .. } => false,
         };
-        self.clients.iter().map(wish).min().unwrap_or(BATCH)
+        if self.clients.iter().any(has_recent_key) { BATCH_AFTER_KEY } else { BATCH }
     }
 
-    /// Reads what the pane wrote, up to one batch.
-    fn fill(&mut self, batch: usize) -> (usize, Got) {
+    /// Reads up to one batch of output into the buffer.
+    fn fill_buffer(&mut self, batch: usize) -> (usize, PtyRead) {
         let mut filled = 0;
-        let mut is_fresh = true;
+        let mut may_spin = true;
         while filled < batch {
             match self.pty.read(&mut self.buffer[filled..batch]) {
-                Got::Bytes(n) => {
+                PtyRead::Bytes(n) => {
                     filled += n;
-                    is_fresh = true;
+                    may_spin = true;
                 }
-                Got::Nothing if filled >= FLOOD && is_fresh => {
-                    is_fresh = false;
+                PtyRead::Empty if filled >= FLOOD && may_spin => {
+                    may_spin = false;
                     let since = Instant::now();
-                    while since.elapsed() < NEXT_PIECE {
+                    while since.elapsed() < NEXT_READ_DELAY {
                         std::hint::spin_loop();
                     }
                 }
-                last @ (Got::Nothing | Got::End) => return (filled, last),
+                last @ (PtyRead::Empty | PtyRead::End) => return (filled, last),
             }
             if filled < FLOOD {
-                // A short piece is all there is; the next wait tells whether that is so.
+                // A short read usually returns everything; otherwise the next poll reports more.
                 break;
             }
         }
-        (filled, Got::Nothing)
+        (filled, PtyRead::Empty)
     }
 
-    /// Takes what the pane wrote, up to one batch, into log, screen and the clients' hands.
-    fn read_pane(&mut self, now: Instant) -> Got {
-        let (filled, last) = self.fill(self.batch(now));
+    /// Reads up to one batch of output and passes it to the log, the terminal and the clients.
+    fn read_pane(&mut self, now: Instant) -> PtyRead {
+        let (filled, last) = self.fill_buffer(self.batch(now));
         if filled == 0 {
             return last;
         }
@@ -315,20 +318,20 @@ impl Pane {
             }
         }
         self.last_output = Some(clock::now());
-        self.quiet_at = Some(now + QUIET);
+        self.idle_at = Some(now + IDLE_DELAY);
         if filled >= FLOOD {
-            self.pace.flooded(now);
+            self.pace.note_flood(now);
         }
-        self.warden.stir(now);
+        self.limits.note_activity(now);
         if !answers.is_empty() {
             self.input.answer(&answers);
-            self.type_on(now);
+            self.write_input(now);
         }
-        Got::Bytes(filled)
+        PtyRead::Bytes(filled)
     }
 
-    /// Types what waits to be typed.
-    fn type_on(&mut self, now: Instant) {
+    /// Writes queued input to the pane and confirms it to the clients.
+    fn write_input(&mut self, now: Instant) {
         for id in self.input.pump(&self.pty, now) {
             if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
                 client.send(&requests::done());
@@ -336,8 +339,8 @@ impl Pane {
         }
     }
 
-    /// Shows every client what it has not seen, as far as it takes it.
-    fn show(&mut self, now: Instant) {
+    /// Sends pending output to every client and removes those that are closed.
+    fn update_clients(&mut self, now: Instant) {
         let followers = self.clients.iter().filter(|client| client.is_following()).count();
         let share = self.pace.share(followers, now);
         for client in &mut self.clients {
@@ -349,52 +352,52 @@ impl Pane {
         }
         let before = self.clients.len();
         self.clients.retain(|client| {
-            // A client that left by itself has already been detached; this one died.
-            if let (true, Role::Viewing(display)) = (client.gone, &client.role) {
+            // A client that is still attached at this point died without detaching.
+            if let (true, Role::Viewing(display)) = (client.closed, &client.role) {
                 display.restore();
             }
-            !client.gone
+            !client.closed
         });
         if self.clients.len() < before {
-            self.fit();
+            self.fit_size();
         }
     }
 
     fn accept(&mut self) {
         let Ok((stream, _)) = self.listener.accept() else { return };
-        if !socket::is_ours(&stream) {
+        if !socket::is_same_user(&stream) {
             return;
         }
         self.next_client += 1;
         if let Ok(mut client) = Client::new(self.next_client, stream) {
-            if self.clients.len() >= CLIENTS_AT_MOST {
-                client.refuse(format!("this pane already has {CLIENTS_AT_MOST} clients"));
+            if self.clients.len() >= MAX_CLIENTS {
+                client.refuse(format!("the pane has reached its limit of {MAX_CLIENTS} clients"));
             }
             self.clients.push(client);
         }
     }
 
-    /// Keys from a client's terminal.
-    fn keys(&mut self, at: usize, now: Instant) {
+    /// Reads keys from a client's terminal.
+    fn read_keys(&mut self, at: usize, now: Instant) {
         let mut keys = [0; 4096];
         let Role::Viewing(display) = &mut self.clients[at].role else { return };
         let Some(tty) = &display.tty else { return };
         match tty.read(&mut keys) {
             Some(0) => {}
-            Some(n) => self.pressed(at, &keys[..n], now),
-            None => self.let_go(at, protocol::pane::DetachReason::TerminalGone),
+            Some(n) => self.handle_keys(at, &keys[..n], now),
+            None => self.detach(at, protocol::pane::DetachReason::TerminalGone),
         }
     }
 
-    /// The smallest terminal decides how large the pane is. With none, it stays as it is.
-    fn fit(&mut self) {
+    /// Resizes the pane to the smallest attached terminal. Without one, the size is kept.
+    fn fit_size(&mut self) {
         let Some(size) = self.clients.iter().filter_map(Client::size).reduce(Size::smallest) else {
             return;
         };
         if size == self.terminal.size() {
             return;
         }
-        // The programs are told first: what they write from now on is for the new size.
+        // The programs are notified first, so that their next output is for the new size.
         if self.pty.resize(size).is_err() {
             return;
         }
@@ -402,32 +405,33 @@ impl Pane {
         self.log.note_size(size);
         for client in &mut self.clients {
             match &mut client.role {
-                Role::Asking => {}
+                Role::Detached => {}
                 Role::Viewing(display) => display.resized(),
                 Role::Following { .. } => client.send(&Frame::json(Kind::Resized, &size)),
             }
         }
     }
 
-    fn child_ended(&mut self, now: Instant) {
+    fn child_exited(&mut self, now: Instant) {
         drain(&self.signals.child);
-        self.warden.ask_groups();
-        let before = self.tree.head_ended();
-        self.tree.reap();
-        if before.is_none() && self.tree.head_ended().is_some() && !self.tree.is_empty() {
-            // The pane goes with its head; whatever was started in it goes too.
-            self.warden.rest();
-            self.tree.hang_up(GRACE, now);
+        self.limits.check_group_events();
+        let before = self.processes.head_status();
+        self.processes.reap();
+        let head_exited = before.is_none() && self.processes.head_status().is_some();
+        if head_exited && !self.processes.is_empty() {
+            // The exit of the head process ends the pane and all its other processes.
+            self.limits.deactivate();
+            self.processes.hang_up(GRACE_PERIOD, now);
         }
-        self.tree.recount();
+        self.processes.recount();
     }
 
-    /// Begins the end.
+    /// Starts the termination of the pane.
     fn stop(&mut self, grace: Duration, now: Instant) {
         hooks::point("keeper.stop");
         self.stopped = true;
-        self.warden.rest();
-        self.tree.hang_up(grace, now);
+        self.limits.deactivate();
+        self.processes.hang_up(grace, now);
     }
 
     fn queue(&mut self, item: Item) {
@@ -435,15 +439,8 @@ impl Pane {
     }
 }
 
-/// Empties a signal's pipe: how often it came does not matter.
+/// Empties a wakeup pipe; the number of wakeups does not matter.
 fn drain(mut pipe: &UnixStream) {
     let mut bytes = [0; 64];
     while matches!(io::Read::read(&mut pipe, &mut bytes), Ok(n) if n > 0) {}
-}
-
-/// A line in `keeper.err`, for what nobody is there to be told.
-pub(crate) fn complain(what: &str) {
-    use std::io::Write as _;
-    // If even that cannot be written, nothing is left to try.
-    let _unheard = writeln!(io::stderr(), "{} {what}", clock::now());
 }

@@ -1,19 +1,19 @@
-//! The prefix key of an attached terminal: `ctrl-b`, then what to do.
+//! The prefix key of an attached terminal: `ctrl-b`, followed by a command key.
 //!
-//! A terminal whose program has asked for a newer keyboard protocol sends the same keys as escape
-//! sequences; both spellings are known. Inside a paste nothing is a key.
+//! If the program has enabled a newer keyboard protocol, the terminal sends these keys as escape
+//! sequences; both encodings are recognized. Pasted text is never interpreted as keys.
 
-/// What a piece of input asks for.
+/// A command entered with the prefix key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Let go of the client.
+    /// Detach the client.
     Detach,
 }
 
-/// Reads the keys of one client.
+/// Parser for the input of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Prefix {
-    /// The prefix was pressed and nothing since.
+    /// The prefix was the last key pressed.
     armed: bool,
     in_paste: bool,
 }
@@ -21,16 +21,17 @@ pub(crate) struct Prefix {
 const CTRL_B: u8 = 0x02;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
-/// `ctrl-b` as the kitty protocol and as xterm's modifyOtherKeys spell it.
-const SPELLINGS: [&[u8]; 4] = [b"\x1b[98;5u", b"\x1b[98;5:1u", b"\x1b[98::98;5u", b"\x1b[27;5;98~"];
-/// Releases of keys are no keys.
+/// `ctrl-b` as encoded by the kitty protocol and by xterm's modifyOtherKeys.
+const CTRL_B_SEQUENCES: [&[u8]; 4] =
+    [b"\x1b[98;5u", b"\x1b[98;5:1u", b"\x1b[98::98;5u", b"\x1b[27;5;98~"];
+/// Key releases, which are ignored after the prefix.
 const RELEASES: [&[u8]; 2] = [b"\x1b[98;5:3u", b"\x1b[57442;1:3u"];
 
 impl Prefix {
-    /// Splits keys into what goes to the pane and a command, if there is one. What comes after a
-    /// command is dropped: the client is gone then.
+    /// Splits input into the keys for the pane and a command, if there is one. Input after a command
+    /// is discarded, since the client is then detached.
     pub(crate) fn read(&mut self, keys: &[u8]) -> (Vec<u8>, Option<Command>) {
-        // Nearly always: ordinary keys.
+        // Fast path for ordinary keys.
         if !self.armed && !self.in_paste && !keys.contains(&CTRL_B) && !keys.contains(&0x1b) {
             return (keys.to_vec(), None);
         }
@@ -49,7 +50,7 @@ impl Prefix {
                     }
                     _ if is_prefix(key) => passed.extend_from_slice(key),
                     _ if RELEASES.contains(&key) => self.armed = true,
-                    // A key that means nothing after the prefix does nothing.
+                    // An unknown key after the prefix is ignored.
                     _ => {}
                 }
             } else if is_prefix(key) {
@@ -62,10 +63,10 @@ impl Prefix {
         (passed, None)
     }
 
-    /// How many bytes the first key of `keys` has.
+    /// Returns the length of the first key in `keys`.
     fn key_length(&self, keys: &[u8]) -> usize {
         if self.in_paste {
-            // To the end of the paste, or one byte short of what may be the beginning of it.
+            // Up to the end of the paste, or all of it.
             return match keys.windows(PASTE_ENDS.len()).position(|w| w == PASTE_ENDS) {
                 Some(0) => PASTE_ENDS.len(),
                 Some(at) => at,
@@ -83,18 +84,18 @@ impl Prefix {
 }
 
 fn is_prefix(key: &[u8]) -> bool {
-    key == [CTRL_B] || SPELLINGS.contains(&key)
+    key == [CTRL_B] || CTRL_B_SEQUENCES.contains(&key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Pieces of input, what the pane gets of them, what is to be done.
+    /// Input in pieces, the expected keys for the pane, the expected command.
     type Case<'a> = (&'a [&'a [u8]], &'a [u8], Option<Command>);
 
     #[test]
-    fn only_the_prefix_and_what_follows_it_are_kept_from_the_pane() {
+    fn prefix_and_command_key_are_removed_from_the_input() {
         let detach = Some(Command::Detach);
         #[rustfmt::skip]
         let table: [Case<'_>; 10] = [
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_paste_nothing_is_a_key() {
+    fn prefix_inside_a_paste_is_passed_through() {
         let mut prefix = Prefix::default();
         let paste = b"\x1b[200~one \x02d two\x1b[201~";
 

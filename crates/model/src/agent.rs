@@ -1,8 +1,8 @@
-//! The agents: what ccmux has to know of a program to keep it apart and to resume it.
+//! Agents: descriptions of programs, with which ccmux isolates them and resumes conversations.
 //!
-//! One file per agent, and the names of agents and of their files and variables occur nowhere else.
-//! An [`Agent`] is a description; the few things that cannot be said as data are functions of bytes
-//! to bytes in it. Users describe further agents in `ccmux.toml` ([`custom`]).
+//! Each agent has one file, and names of agents, their files and variables occur nowhere else. An
+//! [`Agent`] is a description; aspects that cannot be expressed as data are pure functions on bytes.
+//! Users describe additional agents in `ccmux.toml` ([`custom`]).
 
 pub mod arguments;
 mod claude;
@@ -21,247 +21,244 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::config::{AgentConfig, Share};
-use crate::conversation::{Asked, ConversationId, Start};
+use crate::conversation::{ConversationId, ConversationRequest, ConversationStart};
 use arguments::Grammar;
 use probe::Probe;
 use traces::Traces;
 
-/// In a pane that has a role: which. The name is from the days of one agent, and every one gets it.
-pub const ROLE: &str = "CLAUDE_ROLE";
-
-/// The agents that ccmux knows by itself.
+/// The names of the built-in agents.
 pub const BUILT_IN: [&str; 5] =
     [claude::NAME, codex::NAME, gemini::NAME, opencode::NAME, shell::NAME];
 
-/// What panes take over for each of them. Asked for with every variable of every client, so it is
-/// not gathered from the descriptions.
+/// The inherited variables of each built-in agent. A separate table, because it is consulted for
+/// every variable of every client.
 const INHERITED: [&[&str]; 4] =
     [claude::INHERITS, codex::INHERITS, gemini::INHERITS, opencode::INHERITS];
 
-/// The variables with which users move their own configuration.
+/// The variables with which users relocate their configuration.
 const CONSULTED: [&str; 4] =
     ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"];
 
-/// What ccmux knows of one kind of program.
+/// The description of an agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Program and first arguments, when only the agent is named. Empty: the user's shell.
+    /// Program and first arguments; empty for the user's shell.
     pub command: Vec<String>,
-    /// Variables that point into the pane's directory for this agent: name, and path in it.
+    /// Variables that point into the agent's directory in the pane: name, and path relative to it.
     pub variables: Vec<(String, String)>,
-    /// The variables are harmless to everything else, so every pane has them: people and other
-    /// agents start this agent from a shell.
+    /// Whether every pane has the variables, because people and other agents start this agent from
+    /// a shell. They must not affect other programs.
     pub in_every_pane: bool,
-    /// The variable that says where it puts short-lived files and sockets.
+    /// The variable with the directory for temporary files and sockets.
     pub temp_variable: Option<String>,
-    /// Variables that a pane takes over from the client, if it has them; `*` at the end stands for
-    /// anything.
+    /// Variables that a pane inherits from the client; a trailing `*` matches any suffix.
     pub inherits: &'static [&'static str],
-    /// Variables that its panes never take over.
+    /// Variables that its panes never inherit.
     pub scrubs: Vec<String>,
-    /// Directories that are made in its directory before the first start.
+    /// Directories to create in its directory before the first start.
     pub directories: &'static [&'static str],
-    /// Where the user's own configuration of it lies.
+    /// The user's own configuration directory of the agent.
     pub user_dir: UserDir,
-    /// What of the user's is linked into its directory.
+    /// Files and directories of the user that are linked into its directory.
     pub links: Vec<Link>,
-    /// What of the user's is copied into its directory, once.
+    /// Files of the user that are copied into its directory once.
     pub copies: Vec<Copied>,
-    /// Files of the user's that [`Agent::made`] is told of, by name.
+    /// Files of the user from which [`Agent::made`] generates others.
     pub consults: Vec<Consulted>,
-    /// Files that are made up for its directory.
+    /// Generates files for its directory.
     pub made: Option<fn(&Seeding<'_>) -> Vec<Seed>>,
-    /// How it is logged in.
+    /// How it logs in.
     pub logins: Logins,
-    /// How it names and keeps conversations.
+    /// How it identifies and stores conversations.
     pub conversations: Conversations,
-    /// What it leaves behind, by which it is seen whose it is.
+    /// The files by which the owner of its directory is recognised.
     pub traces: Traces,
-    /// How it tells ccmux what it is about to do.
+    /// How it reports its actions to ccmux.
     pub hooks: Option<hooks::Hooks>,
-    /// How its screen shows whether it takes a prompt; none for a program of which that is not known.
+    /// How to see on its screen whether it accepts a prompt; none if unknown.
     pub prompting: Option<prompting::Prompting>,
 }
 
-/// Where the user's own configuration of an agent lies.
+/// The location of the user's configuration of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct UserDir {
-    /// The variable with which the user may have put it elsewhere.
+    /// The variable with which the user can relocate it.
     pub variable: Option<&'static str>,
-    /// The directory, in the place that the variable names.
+    /// The directory, relative to the value of the variable.
     pub under_variable: &'static str,
-    /// The directory, in the user's home, without the variable.
+    /// The directory, relative to the user's home, without the variable.
     pub under_home: &'static str,
 }
 
-/// A place of the user's own.
+/// The location of a file of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In the user's directory of this agent.
     Dir(String),
-    /// Beside that directory: in the home, unless the user has moved the directory, then in it.
+    /// Next to that directory: in the home, or, if relocated, in that directory.
     Top(String),
     /// In the user's home.
     Home(String),
-    /// Anywhere.
+    /// An absolute path.
     Absolute(String),
 }
 
-/// Something of the user's that every pane sees.
+/// A link to a file of the user.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Where in the pane's directory.
+    /// Path of the link in the agent's directory.
     pub at: String,
-    /// What.
+    /// The target.
     pub to: Origin,
-    /// The policy that allows it; none: always.
+    /// The part of the configuration that must be shared for this; none: always.
     pub share: Option<Share>,
 }
 
-/// A file of the user's that every pane gets a copy of.
+/// A copy of a file of the user.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// Where in the pane's directory.
+    /// Path of the copy in the agent's directory.
     pub at: String,
-    /// What.
+    /// The original.
     pub from: Origin,
-    /// The policy that allows it; none: always.
+    /// The part of the configuration that must be shared for this; none: always.
     pub share: Option<Share>,
 }
 
-/// A file of the user's that is read to make up another.
+/// A file of the user from which another one is generated.
 #[derive(Clone, Debug)]
 pub struct Consulted {
-    /// How [`Seeding::digests`] calls it.
+    /// Its name in [`Seeding::digests`].
     pub name: &'static str,
-    /// Where it is.
+    /// Its location.
     pub origin: Origin,
-    /// What matters of it. Large files are read once and remembered as this.
+    /// Extracts the relevant part, which is cached because files may be large.
     pub digest: fn(&[u8]) -> Option<Value>,
 }
 
-/// What made-up files are made of.
+/// The input for generated files.
 #[derive(Clone, Debug)]
 pub struct Seeding<'a> {
-    /// What matters of the files that are consulted, as far as there are any.
+    /// The digests of the consulted files that exist.
     pub digests: BTreeMap<&'static str, Value>,
-    /// Directories that the agent need not ask about: where it works, and what that belongs to.
+    /// Directories for which the agent need not ask for trust: the working directory and its
+    /// repository.
     pub trusted: &'a [String],
-    /// What of the user's may be shared.
+    /// The parts of the user's configuration that are shared.
     pub share: &'a [Share],
     /// The pane's environment.
     pub environment: &'a crate::environment::Environment,
 }
 
-/// A file to be made in an agent's directory, unless something is there.
+/// A generated file of an agent's directory. An existing file is not replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Where in the directory.
+    /// Its path in the directory.
     pub at: String,
     /// Its contents.
     pub bytes: Vec<u8>,
 }
 
-/// How an agent is logged in.
+/// How an agent logs in.
 #[derive(Clone, Debug, Default)]
 pub struct Logins {
-    /// Variables of the user's environment that log it in, best first.
+    /// Variables with credentials, in order of precedence.
     pub variables: &'static [&'static str],
-    /// The store that all panes can share without copying anything.
+    /// The credential store that all panes can share.
     pub store: Option<Store>,
 }
 
-/// A credential store that can be told to lie elsewhere than the rest of the configuration.
+/// A credential store with a configurable location.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
-    /// The variable that says where.
+    /// The variable with its location.
     pub variable: &'static str,
-    /// The file by which it is seen that there is a login. Never opened.
+    /// The file whose existence indicates a login. Never opened.
     pub file: &'static str,
-    /// How to find out whether a release of the agent knows the variable.
+    /// How to find out whether a release of the agent supports the variable.
     pub probe: Probe,
 }
 
-/// From the name and the beginning of a transcript to the conversation.
+/// Identifies a conversation by the file name and the beginning of its transcript.
 pub type Identify = fn(&str, &[u8]) -> Option<ConversationId>;
 
-/// How an agent names and keeps conversations.
+/// How an agent identifies and stores conversations.
 #[derive(Clone, Debug, Default)]
 pub struct Conversations {
-    /// Its command line.
+    /// The syntax of its command line.
     pub grammar: Grammar,
-    /// Arguments that begin the conversation `{id}`. Empty: it chooses the id itself.
+    /// Arguments that start the conversation `{id}`; empty if the agent chooses the id.
     pub new: Vec<String>,
-    /// Arguments that go on with `{id}`. Empty: it cannot.
+    /// Arguments that resume `{id}`; empty if the agent cannot.
     pub resume: Vec<String>,
-    /// Where in its directory `{id}` is written down; `*` stands for any part of a name.
+    /// Path of the transcript of `{id}` in its directory; `*` matches any part of a file name.
     pub transcript: Option<String>,
-    /// The database in its directory in which conversations are, instead of files of their own.
+    /// The database in its directory that contains conversations, if it has no transcript files.
     pub database: Option<Database>,
-    /// The file that a running process keeps about itself, with the id in `sessionId`.
+    /// The status file of a running process, with the id in `sessionId`.
     pub live: Option<Live>,
-    /// Where in its directory transcripts are of what is held in this directory, where that
-    /// matters to it.
+    /// Returns the directory of the transcripts for a working directory, if they are kept per
+    /// directory.
     pub filed: Option<fn(&str) -> Option<String>>,
-    /// The id that a transcript is of, from its name and its beginning.
+    /// Identifies the conversation of a transcript.
     pub identify: Option<Identify>,
 }
 
-/// An SQLite database with an agent's conversations.
+/// An SQLite database with the conversations of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Database {
-    /// Where in the agent's directory.
+    /// Its path in the agent's directory.
     pub path: &'static str,
-    /// Asks for the id of the conversation that was written to last.
+    /// Query for the id of the most recently updated conversation.
     pub latest: &'static str,
-    /// Asks how many conversations have the id `?1`.
+    /// Query for the number of conversations with the id `?1`.
     pub count: &'static str,
 }
 
-/// The file that a running agent keeps about itself.
+/// The status file of a running agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// The directory in the agent's directory.
+    /// Its directory in the agent's directory.
     pub dir: &'static str,
-    /// What its contents say.
+    /// Parses its contents.
     pub read: fn(&[u8]) -> Option<Liveness>,
 }
 
-/// What a running agent says about itself.
+/// The status of a running agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Liveness {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// When that process was started, as `/proc` counts it, where it says so.
+    /// Start time of the process in clock ticks since boot, if given.
     pub started: Option<u64>,
     /// Its conversation.
     pub conversation: ConversationId,
-    /// Where it works.
+    /// Its working directory.
     pub cwd: Option<String>,
-    /// Its release.
+    /// Its version.
     pub version: Option<String>,
-    /// Since when it has been waiting for the user's next word, if it has.
+    /// Since when it has been waiting for a prompt, if it is.
     pub idle_since: Option<crate::time::Timestamp>,
 }
 
-/// There is no agent of this name.
+/// An undefined agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent {asked:?}; there are {known}")]
+#[error("unknown agent {asked:?}; known agents: {known}")]
 pub struct UnknownAgent {
-    /// What was asked for.
+    /// The requested name.
     pub asked: String,
-    /// Those that there are.
+    /// The known agents, separated by commas.
     pub known: String,
 }
 
 impl Agent {
-    /// The agent of this name.
+    /// Returns the agent with this name.
     ///
     /// # Errors
     ///
-    /// [`UnknownAgent`], with the names of all that there are.
+    /// [`UnknownAgent`], with the names of all agents.
     pub fn named(
         name: &str,
         defined: &BTreeMap<String, AgentConfig>,
@@ -277,7 +274,7 @@ impl Agent {
         })
     }
 
-    /// The agent that a command starts, by the name of its program; the shell for anything else.
+    /// Returns the agent whose program a command starts; the shell for any other program.
     #[must_use]
     pub fn of_command(command: &[String], defined: &BTreeMap<String, AgentConfig>) -> Self {
         let known = BUILT_IN.into_iter().chain(defined.keys().map(String::as_str));
@@ -287,19 +284,19 @@ impl Agent {
             .unwrap_or_else(shell::agent)
     }
 
-    /// The agents that ccmux knows by itself.
+    /// Returns the built-in agents.
     #[must_use]
     pub fn built_in() -> Vec<Self> {
         BUILT_IN.into_iter().filter_map(built_in).collect()
     }
 
-    /// The agents whose variables every pane has.
+    /// Returns the agents whose variables every pane has.
     #[must_use]
     pub fn everywhere() -> Vec<Self> {
         Self::built_in().into_iter().filter(|agent| agent.in_every_pane).collect()
     }
 
-    /// Whether the first word of `command` is this agent's program.
+    /// Returns true if the first word of `command` is this agent's program.
     #[must_use]
     pub fn is_started_by(&self, command: &[String]) -> bool {
         let base = |word: &String| word.rsplit('/').next().map(str::to_owned);
@@ -309,8 +306,8 @@ impl Agent {
         }
     }
 
-    /// Program and arguments for what was asked for: `command` as it is when it names the program,
-    /// the agent's own command with `command` as further arguments otherwise.
+    /// Returns program and arguments: `command` itself if it starts with the agent's program,
+    /// otherwise the agent's command followed by `command` as arguments.
     #[must_use]
     pub fn command_for(&self, command: &[String]) -> Vec<String> {
         if self.command.is_empty() || self.is_started_by(command) {
@@ -319,37 +316,38 @@ impl Agent {
         self.command.iter().chain(command).cloned().collect()
     }
 
-    /// What the arguments in `argv` say about the conversation.
+    /// Returns the choice of a conversation in the arguments of `argv`.
     #[must_use]
-    pub fn asked(&self, argv: &[String]) -> Asked {
+    pub fn asked(&self, argv: &[String]) -> ConversationRequest {
         if !self.can_converse() {
-            return Asked::None;
+            return ConversationRequest::None;
         }
         self.conversations.grammar.asked(self.arguments(argv))
     }
 
-    /// Whether it has conversations that ccmux can name or find.
+    /// Returns true if it has conversations that ccmux can identify.
     #[must_use]
     pub fn can_converse(&self) -> bool {
         !self.conversations.new.is_empty() || !self.conversations.resume.is_empty()
     }
 
-    /// Whether a conversation can be given its id when it begins.
+    /// Returns true if it accepts the id of a new conversation.
     #[must_use]
     pub fn takes_new_id(&self) -> bool {
         !self.conversations.new.is_empty()
     }
 
-    /// `base`, with what the agent is told about its conversation.
+    /// Returns `base` with the arguments for the conversation.
     ///
-    /// A resumed conversation replaces every choice that `base` made, and its first prompt is not
-    /// said again.
+    /// A resumed conversation replaces the choice in `base`, and the first prompt is not repeated.
     #[must_use]
-    pub fn argv(&self, base: &[String], start: &Start) -> Vec<String> {
+    pub fn argv(&self, base: &[String], start: &ConversationStart) -> Vec<String> {
         let (template, id, arguments) = match start {
-            Start::Plain => return base.to_vec(),
-            Start::New(id) => (&self.conversations.new, id, self.arguments(base).to_vec()),
-            Start::Resume(id) => {
+            ConversationStart::Plain => return base.to_vec(),
+            ConversationStart::New(id) => {
+                (&self.conversations.new, id, self.arguments(base).to_vec())
+            }
+            ConversationStart::Resume(id) => {
                 let kept = self.conversations.grammar.without_choice(self.arguments(base));
                 (&self.conversations.resume, id, kept)
             }
@@ -359,7 +357,7 @@ impl Agent {
         program.iter().cloned().chain(own).chain(arguments).collect()
     }
 
-    /// What follows the program and the first arguments that always go with it.
+    /// Returns the arguments after the program and its fixed first arguments.
     fn arguments<'a>(&self, argv: &'a [String]) -> &'a [String] {
         let fixed = self.command.get(1..).unwrap_or_default();
         match argv.get(1..) {
@@ -369,27 +367,27 @@ impl Agent {
         }
     }
 
-    /// Whether it can be seen from outside which conversations it has.
+    /// Returns true if its conversations are visible on disk.
     #[must_use]
     pub fn keeps_transcripts(&self) -> bool {
         self.conversations.transcript.is_some() || self.conversations.database.is_some()
     }
 
-    /// The transcript of a conversation, as a pattern in the agent's directory.
+    /// Returns the path pattern of the transcript of a conversation in the agent's directory.
     #[must_use]
     pub fn transcript_of(&self, id: &ConversationId) -> Option<String> {
         Some(self.conversations.transcript.as_ref()?.replace("{id}", id.as_str()))
     }
 }
 
-/// Whether a pane may take this variable over from the client because an agent needs it.
+/// Returns true if a pane inherits this variable because an agent needs it.
 #[must_use]
 pub fn is_inherited(name: &str) -> bool {
     matches_any(name, INHERITED.into_iter().flatten().copied())
 }
 
-/// Whether the client's value of this variable is needed to find the user's own configuration. It
-/// is not passed on.
+/// Returns true if the client's value of this variable locates the user's configuration. It is not
+/// inherited.
 #[must_use]
 pub fn is_consulted(name: &str) -> bool {
     CONSULTED.contains(&name)
@@ -413,7 +411,7 @@ fn built_in(name: &str) -> Option<Agent> {
     }
 }
 
-/// Owned copies of words, for the tables of the agents.
+/// Returns owned copies of words, for the descriptions of agents.
 fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).into()
 }
@@ -423,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_agree_with_the_descriptions() {
+    fn variable_tables_agree_with_the_descriptions() {
         let agents = BUILT_IN.map(|name| built_in(name).unwrap());
         for agent in &agents {
             let variable = agent.user_dir.variable;

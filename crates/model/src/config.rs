@@ -1,16 +1,16 @@
-//! What the user may decide: the contents of `ccmux.toml`, as values.
+//! The configuration: the contents of `ccmux.toml`, as values.
 //!
-//! A file says only what differs from [`Config::default`]; there is one value for every key at all
-//! times. [`keys`] is the one place that knows the keys: what they are called and mean, what they
-//! take, and why a value is refused. Whoever has a parsed file gives each value to its key.
+//! [`Config`] has a value for every key; the file only lists the ones that differ from
+//! [`Config::default`]. [`keys`] is the table of all keys: names, documentation, allowed values and
+//! validation.
 
 pub mod agent;
+pub mod authority;
 pub mod duration;
 pub mod http;
 pub mod key;
 pub mod keys;
 pub mod locks;
-pub mod nearest;
 pub mod path;
 pub mod ports;
 pub mod role;
@@ -24,128 +24,131 @@ use crate::isolation::Method;
 use crate::limits::Limits;
 use crate::workspace::WorkspaceKind;
 
+pub use crate::ports::PortsConfig;
+pub use crate::words::UnknownWord;
+pub use authority::AuthorityConfig;
 pub use http::HttpConfig;
 pub use locks::{LocksConfig, WhenAway};
-pub use ports::PortsConfig;
 
-/// Everything that the user may decide.
+/// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// When the daemon starts, start those panes again whose keeper died with the machine.
+    /// Whether the daemon restores panes on start that were running when the machine went down.
     pub restore_on_start: bool,
-    /// What to do where a conversation cannot be continued.
+    /// The fallback when a conversation cannot be resumed.
     pub resume_fallback: ResumeFallback,
-    /// What tree a pane works in, unless it says otherwise.
+    /// The default workspace of a pane.
     pub workspace: WorkspaceKind,
-    /// How agents are kept apart.
+    /// Isolation of agents.
     pub isolation: IsolationConfig,
-    /// What becomes of directories that nobody needs.
+    /// Removal of unused directories.
     pub cleanup: CleanupConfig,
-    /// How agents keep out of each other's files.
+    /// Locking of files that agents edit.
     pub locks: LocksConfig,
-    /// What a pane may take.
+    /// The default resource limits of a pane.
     pub limits: Limits,
-    /// Agents that the user defines, by name.
+    /// User-defined agents by name.
     pub agents: BTreeMap<String, AgentConfig>,
-    /// Variables of every pane.
+    /// Environment variables of every pane.
     pub env: BTreeMap<String, String>,
     /// Roles that the user defines or changes, by name.
     pub roles: BTreeMap<String, RoleConfig>,
-    /// Which ports panes get.
+    /// The ports that panes get.
     pub ports: PortsConfig,
-    /// How the HTTP API is served.
+    /// Settings of the HTTP API.
     pub http: HttpConfig,
+    /// Limits on what panes may do to sessions.
+    pub authority: AuthorityConfig,
 }
 
-/// What a pane does whose conversation cannot be continued.
+/// The fallback when the conversation of a pane cannot be resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResumeFallback {
-    /// It is not started, and says why.
+    /// Fail with an error.
     #[default]
     Error,
-    /// It starts the agent with a new conversation.
+    /// Start the agent with a new conversation.
     Fresh,
-    /// It starts the user's shell instead.
+    /// Start the user's shell.
     Shell,
 }
 
-/// How agents are kept apart from the user's own configuration (`[claude.isolation]`).
+/// Isolation of agents from the user's own configuration (`[claude.isolation]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsolationConfig {
-    /// Where the agent of a pane finds its configuration, unless the pane says otherwise.
+    /// The default isolation method.
     pub method: Method,
-    /// Retire a pane's configuration directory when the pane is closed.
+    /// Whether a pane's configuration directory is moved to the trash when the pane is closed.
     pub cleanup_on_close: bool,
-    /// What of the user's home is linked into a home of the pane's own: relative paths.
+    /// Paths, relative to the user's home, that are linked into the home of a pane.
     pub home_symlinks: Vec<String>,
-    /// What of the user's own configuration every pane sees.
+    /// The parts of the user's configuration that all panes share.
     pub share: Vec<Share>,
 }
 
-/// A part of the user's own configuration of the agent that panes may share.
+/// A part of the user's agent configuration that panes can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
-    /// The user's settings.
+    /// The settings.
     Settings,
-    /// The user's instructions for every project.
+    /// The instructions for all projects.
     ClaudeMd,
-    /// Commands of the user's own.
+    /// Custom commands.
     Commands,
-    /// Sub-agents of the user's own.
+    /// Custom sub-agents.
     Agents,
-    /// Skills of the user's own.
+    /// Custom skills.
     Skills,
-    /// Plugins that the user installed.
+    /// Installed plugins.
     Plugins,
-    /// Servers of the model context protocol that the user added.
+    /// MCP (Model Context Protocol) servers.
     McpServers,
 }
 
-/// What becomes of directories that nobody needs (`[cleanup]`).
+/// Removal of unused directories (`[cleanup]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupConfig {
-    /// How long a retired directory stays in the trash.
+    /// How long directories stay in the trash.
     pub retention: Duration,
-    /// The least age of a directory that belongs to no pane before it is retired.
+    /// The minimum age of an orphaned directory before it is moved to the trash.
     pub orphan_age: Duration,
-    /// How often all of this is looked at.
+    /// The interval between cleanup runs.
     pub every: Duration,
 }
 
-/// An agent that the user defines (`[agents.NAME]`).
+/// A user-defined agent (`[agents.NAME]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentConfig {
     /// Program and first arguments; not empty.
     pub command: Vec<String>,
-    /// Variables that point into the pane's own directory: to a path in it, or, with an empty
-    /// text, to the directory itself.
+    /// Variables that are set to paths relative to the agent's directory in the pane; an empty path
+    /// is the directory itself.
     pub config_variables: BTreeMap<String, String>,
-    /// Arguments that start a conversation with the id `{id}`. Empty: the agent takes none.
+    /// Arguments that start a conversation with the id `{id}`; empty if the agent has none.
     pub new_conversation: Vec<String>,
-    /// Arguments that continue the conversation `{id}`. Empty: the agent cannot.
+    /// Arguments that resume the conversation `{id}`; empty if the agent has none.
     pub resume: Vec<String>,
-    /// Where in the pane's own directory the conversation `{id}` is written down; `*` stands for
-    /// any part of a name.
+    /// Path of the transcript of the conversation `{id}`, relative to the agent's directory in the
+    /// pane; `*` matches any part of a file name.
     pub transcript: Option<String>,
-    /// Files to copy once: path in the pane's own directory, and the user's file.
+    /// Files to copy once: path in the agent's directory to path of the user's file.
     pub seed: BTreeMap<String, String>,
-    /// Files and directories to link: path in the pane's own directory, and what of the user's.
+    /// Files and directories to link: path in the agent's directory to path of the user's file.
     pub share: BTreeMap<String, String>,
-    /// Variables that are never passed to it.
+    /// Variables that are never passed to the agent.
     pub scrub: Vec<String>,
 }
 
-/// What goes with a role (`[roles.NAME]`).
+/// The settings of a role (`[roles.NAME]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleConfig {
     /// Variables of every pane with this role.
     pub env: BTreeMap<String, String>,
-    /// The agent to run where the request names neither an agent nor a command.
+    /// The agent to run if the request names neither an agent nor a command.
     pub agent: Option<String>,
 }
 
-/// What of the user's home is linked into a home of the pane's own, unless the user says otherwise:
-/// what git, ssh, package managers and the shell need to work as they do outside.
+/// The default of `home_symlinks`: the configuration of git, ssh, package managers and the shell.
 const HOME_SYMLINKS: [&str; 15] = [
     ".gitconfig",
     ".config/git",
@@ -182,28 +185,11 @@ impl Default for CleanupConfig {
     }
 }
 
-/// A word that means nothing where it stands.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is none of {known}")]
-pub struct UnknownWord {
-    /// What was written.
-    pub found: String,
-    /// What could have been, as a list for people.
-    pub known: String,
-}
-
-impl UnknownWord {
-    pub(crate) fn new(found: &str, known: impl IntoIterator<Item = &'static str>) -> Self {
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        Self { found: found.to_owned(), known }
-    }
-}
-
 impl ResumeFallback {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 3] = [Self::Error, Self::Fresh, Self::Shell];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -217,7 +203,7 @@ impl ResumeFallback {
 words!(ResumeFallback);
 
 impl Share {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 7] = [
         Self::Settings,
         Self::ClaudeMd,
@@ -228,7 +214,7 @@ impl Share {
         Self::McpServers,
     ];
 
-    /// The word for it: where there is a file or directory of that name, its name.
+    /// Returns the name used in files: that of the agent's file or directory, if there is one.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -250,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_read_back_as_what_it_was_written_for() {
+    fn words_round_trip() {
         for fallback in ResumeFallback::ALL {
             assert_eq!(fallback.to_string().parse(), Ok(fallback));
         }
@@ -260,9 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_known_ones() {
+    fn unknown_word_error_lists_the_allowed_words() {
         let unknown = "retry".parse::<ResumeFallback>().unwrap_err();
 
-        assert_eq!(unknown.to_string(), "\"retry\" is none of error, fresh, shell");
+        assert_eq!(
+            unknown.to_string(),
+            "unknown value \"retry\"; expected one of error, fresh, shell"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Two panes and one file: what became of it, and how it is known who it was.
+//! Conflicts: two panes that write to the same file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,36 +9,37 @@ use serde::{Deserialize, Serialize};
 use crate::ids::PaneId;
 use crate::time::Timestamp;
 
-/// How long a change is fresh, in milliseconds: who changes the file meanwhile may not have seen it.
+/// How long a change counts as recent, in milliseconds. A pane that writes to the file within this
+/// time may not have seen the change.
 const FRESH: i64 = 10 * 60 * 1000;
 
-/// What became of a file that one pane held or had changed, and another wanted.
+/// The result of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The other one was refused, and nothing happened to the file.
+pub enum ConflictOutcome {
+    /// The second pane was denied the lock; the file is unchanged.
     Refused,
-    /// The file was changed without its lock.
+    /// The file was changed by a pane that does not hold its lock.
     Changed,
-    /// The file, which nobody held, was changed soon after another pane had changed it.
+    /// The file, which is not locked, was changed shortly after another pane had changed it.
     ChangedToo,
 }
 
-/// How it is known who wanted or changed the file.
+/// The source of the information about which pane wrote to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Evidence {
-    /// The agent's hook asked for it.
+pub enum Attribution {
+    /// The hook of the agent asked for the lock.
     Asked,
-    /// The kernel named the process.
+    /// The kernel reported the process.
     Kernel,
     /// A process of the pane had the file open for writing at that moment.
     OpenFile,
-    /// Nothing tells. It may have been the holder by another way.
+    /// None: the writer is unknown, and may be the holder itself.
     Nothing,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ConflictOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Refused => "was refused",
@@ -47,21 +48,21 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What is known when a file was changed that a pane holds.
+/// An observed change to a file that a pane holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// Who holds it.
+pub struct ObservedWrite {
+    /// The pane that holds the file.
     pub holder: PaneId,
-    /// The pane whose process is seen at it, if one is.
+    /// The pane whose process wrote to the file, if known.
     pub writer: Option<PaneId>,
-    /// The holder is editing it at this moment, by its own word.
+    /// The holder has announced an edit that is in progress.
     pub editing: bool,
-    /// The holder tells of each of its edits, so that what it does not tell of is not its own.
+    /// The holder announces all its edits, so an unannounced one is not its own.
     pub tells: bool,
 }
 
-impl Sighting {
-    /// Whether it is a conflict: none if the holder did it, or may well have.
+impl ObservedWrite {
+    /// Returns true unless the holder made the change, or may have made it.
     #[must_use]
     pub fn is_conflict(self) -> bool {
         match self.writer {
@@ -71,18 +72,18 @@ impl Sighting {
     }
 }
 
-/// The last change of a file that nobody holds.
+/// The last change to a file that is not locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastChange {
-    /// The pane that made it, if that is known.
+    /// The pane that made it, if known.
     pub writer: Option<PaneId>,
-    /// When it was noticed.
+    /// When it was observed.
     pub at: Timestamp,
 }
 
 impl LastChange {
-    /// The pane whose fresh change another one has now changed. Nobody is blamed where it is not
-    /// known who it was, then or now.
+    /// Returns the pane whose recent change was overwritten by `now`, a change by another pane.
+    /// Returns none if either writer is unknown.
     #[must_use]
     pub fn crossed_by(self, now: Self) -> Option<PaneId> {
         let (before, after) = (self.writer?, now.writer?);
@@ -91,8 +92,8 @@ impl LastChange {
     }
 }
 
-/// The trees in which two or more of those work who work in `places`: each place that another one
-/// is, or is around. None of them is in another one.
+/// Returns the directories of `places` that are inside or equal to another one of them, without
+/// those that are inside another result: the trees in which at least two panes work.
 #[must_use]
 pub fn common_trees<'a>(places: &[&'a str]) -> BTreeSet<&'a str> {
     let is_in = |place: &str, tree: &str| Path::new(place).starts_with(tree);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_blamed_for_what_the_holder_may_have_done() {
+    fn change_that_the_holder_may_have_made_is_no_conflict() {
         let (holder, other) = (PaneId::from_random([1; 16]), PaneId::from_random([2; 16]));
         #[rustfmt::skip]
         let table = [
@@ -121,17 +122,18 @@ mod tests {
             (None,         false,   false, false),
         ];
         for (writer, editing, tells, conflict) in table {
-            let sighting = Sighting { holder, writer, editing, tells };
-            assert_eq!(sighting.is_conflict(), conflict, "{sighting:?}");
+            let write = ObservedWrite { holder, writer, editing, tells };
+            assert_eq!(write.is_conflict(), conflict, "{write:?}");
         }
     }
+
     #[test]
-    fn only_a_fresh_change_by_another_pane_is_crossed() {
+    fn crossed_by_reports_only_recent_changes_by_another_pane() {
         let (one, two) = (PaneId::from_random([1; 16]), PaneId::from_random([2; 16]));
         let change = |writer, at| LastChange { writer, at: Timestamp(at) };
         #[rustfmt::skip]
         let table = [
-            // before                 now                         whose
+            // before                 now                         overwritten
             (change(Some(one), 1000), change(Some(two), 2000),         Some(one)),
             (change(Some(one), 1000), change(Some(two), 1000 + FRESH), Some(one)),
             (change(Some(one), 1000), change(Some(two), 1001 + FRESH), None),
@@ -140,13 +142,13 @@ mod tests {
             (change(None, 1000),      change(Some(two), 2000),         None),
             (change(Some(one), 2000), change(Some(two), 1000),         Some(one)),
         ];
-        for (before, now, whose) in table {
-            assert_eq!(before.crossed_by(now), whose, "{before:?} {now:?}");
+        for (before, now, overwritten) in table {
+            assert_eq!(before.crossed_by(now), overwritten, "{before:?} {now:?}");
         }
     }
 
     #[test]
-    fn a_tree_is_common_where_two_work_in_it_or_around_it() {
+    fn common_trees_are_shared_or_nested_directories() {
         let table: [(&[&str], &[&str]); 7] = [
             (&[], &[]),
             (&["/a"], &[]),

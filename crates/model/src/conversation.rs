@@ -1,36 +1,37 @@
-//! Conversations: the agents' own histories, named by the agents' own ids.
+//! Conversations: the histories that agents keep, identified by the agents' own ids.
 //!
-//! A pane has at most one conversation, and a conversation has at most one live pane. What an agent
-//! is started with follows from what the user asked for and what is already there ([`Start`]).
+//! A pane has at most one conversation, and a conversation has at most one live pane.
+//! [`ConversationStart`] says how an agent is started, given the arguments of the user
+//! ([`ConversationRequest`]) and the conversations that exist.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Names one conversation.
+/// The id of a conversation.
 ///
 /// # Invariant
 ///
-/// 1 to 64 characters of `[A-Za-z0-9_-]`, the first one no dash: always a single path component,
+/// 1 to 64 characters of `[A-Za-z0-9_-]`, not starting with a dash: always a single path component,
 /// never an option. Code that builds paths or argument lists from it need not check again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConversationId(String);
 
-/// Why a text is not the id of a conversation.
+/// A text that is not a valid conversation id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} cannot be the id of a conversation")]
+#[error("{0:?} is not a valid conversation id")]
 pub struct InvalidConversation(pub String);
 
 impl ConversationId {
-    /// An id made from random bytes, which the caller draws.
+    /// Makes an id from random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().to_string())
     }
 
-    /// The text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -70,29 +71,29 @@ impl fmt::Display for ConversationId {
     }
 }
 
-/// What an agent is told about its conversation when it is started: never both.
+/// The instruction that an agent gets about its conversation when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// Nothing: it has none, or the user's own arguments say it.
+pub enum ConversationStart {
+    /// None: the agent has no conversations, or the user's arguments choose one.
     Plain,
-    /// Begin one under this id.
+    /// Start a conversation with this id.
     New(ConversationId),
-    /// Go on with this one.
+    /// Resume this conversation.
     Resume(ConversationId),
 }
 
-/// What the user's own arguments say about the conversation.
+/// The choice of a conversation in the user's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Nothing: it is ours to choose.
+pub enum ConversationRequest {
+    /// Not specified: ccmux chooses.
     Nothing,
-    /// To begin one under this id.
+    /// Start a conversation with this id.
     New(ConversationId),
-    /// To go on with this one.
+    /// Resume this conversation.
     Resume(ConversationId),
-    /// One that only the agent knows, once it runs: the last one, one from a menu, a fork.
+    /// Chosen by the agent at run time: the latest one, one from a menu, a fork.
     AgentChooses,
-    /// This call of the agent holds no conversation (`--version`, a subcommand).
+    /// This invocation has no conversation (`--version`, a subcommand).
     None,
 }
 
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_could_leave_a_directory_or_be_an_option_are_refused() {
+    fn conversation_id_rejects_paths_and_options() {
         for text in ["", "-x", "../x", "a/b", "a b", "a\0", "é", &"x".repeat(65)] {
             assert_eq!(text.parse::<ConversationId>(), Err(InvalidConversation(text.to_owned())));
         }

@@ -1,4 +1,4 @@
-//! How the process of a pane ended.
+//! The ending of a pane's process.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use crate::time::Timestamp;
 /// The record of an ended pane (`exit.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// Exit code, or 128 plus the signal number, or none when nobody was there to learn it.
+    /// Exit code, or 128 plus the signal number; none if unknown.
     pub code: Option<i32>,
-    /// The signal that ended it, where one did.
+    /// The signal that killed the process, if any.
     pub signal: Option<i32>,
-    /// Why.
+    /// The cause.
     pub reason: EndingReason,
-    /// When it was noticed.
+    /// When the keeper or the daemon noticed it.
     pub at: Timestamp,
-    /// What the system said, for reasons that have something to say.
+    /// The system's error message, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Why a pane's process is no more.
+/// The cause of a process's ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndingReason {
-    /// It ended by itself.
+    /// The process exited by itself.
     Exited,
-    /// Somebody asked for it.
+    /// The process was stopped on request.
     Stopped,
-    /// It never came to exist; `detail` says why.
+    /// The process could not be started; `detail` says why.
     NotStarted,
-    /// Its keeper was killed, and nobody saw the end of the process.
+    /// The keeper was killed, so the ending was not observed.
     Lost,
 }
 
 impl Ending {
-    /// The ending of a process that returned `code`, or was ended by `signal`.
+    /// Makes the ending of a process that returned `code` or was killed by `signal`.
     #[must_use]
     pub fn of(code: Option<i32>, signal: Option<i32>, reason: EndingReason, at: Timestamp) -> Self {
         Self { code: code.or(signal.map(|s| 128 + s)), signal, reason, at, detail: None }

@@ -1,6 +1,7 @@
-//! The environment of a pane's process, planned before anything is created.
+//! The environment of a pane's process.
 
 pub mod layers;
+pub mod variables;
 
 use std::collections::BTreeMap;
 
@@ -10,87 +11,27 @@ use serde::{Deserialize, Serialize};
 ///
 /// # Invariant
 ///
-/// Nothing is inherited by accident: a variable is here because the plan set it or because its
-/// name is on the inherit list. The variables of the daemon and of the keeper are never consulted.
-/// Every name is usable: not empty, without `=` and NUL; no value has a NUL.
+/// Nothing is inherited by accident: a variable is present because the plan set it or because its
+/// name is on the list of inherited variables. The environment of the daemon and of the keeper is
+/// never used. No name is empty or contains `=` or NUL; no value contains NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Environment(BTreeMap<String, String>);
 
-/// Why a variable cannot be set.
+/// A variable that cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVariable {
-    /// The name is empty, or has a character that no name can have.
-    #[error("{0:?} cannot be the name of an environment variable")]
+    /// The name is empty or has an invalid character.
+    #[error("invalid environment variable name {0:?}")]
     Name(String),
-    /// The value has a NUL, which no value can have.
+    /// The value contains NUL.
     #[error("the value of the environment variable {0} contains a NUL character")]
     Value(String),
 }
 
-/// Names that a pane takes over from the client that asked for it, exactly as spelt.
+/// Returns true if the value of this variable must not be shown in logs, derived files or listings.
 ///
-/// What a shell and its tools need to work as the user is used to. What agents need besides is with
-/// them ([`crate::agent::is_inherited`]). Everything else stays outside: a pane that needs more is
-/// given it by name.
-const INHERITED: &[&str] = &[
-    "BROWSER",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "EDITOR",
-    "GPG_AGENT_INFO",
-    "HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "LANG",
-    "LANGUAGE",
-    "LOGNAME",
-    "LS_COLORS",
-    "NO_COLOR",
-    "NO_PROXY",
-    "PAGER",
-    "PATH",
-    "SHELL",
-    "SSH_AUTH_SOCK",
-    "TZ",
-    "USER",
-    "VISUAL",
-    "WAYLAND_DISPLAY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-
-/// Beginnings of names that are taken over as well.
-const INHERITED_PREFIXES: &[&str] =
-    &["LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_", "NODE_EXTRA_"];
-
-/// Whether a pane takes this variable over from the client that asked for it.
-#[must_use]
-pub fn is_inherited(name: &str) -> bool {
-    INHERITED.contains(&name)
-        || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || crate::agent::is_inherited(name)
-}
-
-/// Whether a client has to tell its value of this variable for a pane to be planned: because the
-/// pane takes it over, or because it says where the user's own configuration lies.
-#[must_use]
-pub fn is_told(name: &str) -> bool {
-    is_inherited(name) || name == crate::isolation::USER_HOME || crate::agent::is_consulted(name)
-}
-
-/// Whether a client has to tell its value of this variable for its surroundings to be looked at:
-/// it says where programs or the user's own directories are.
-#[must_use]
-pub fn is_examined(name: &str) -> bool {
-    matches!(name, "PATH" | "HOME" | crate::isolation::USER_HOME)
-        || crate::agent::is_consulted(name)
-}
-
-/// Whether the value is better not shown: in logs, in derived files, on a screen.
-///
-/// Judged by the name alone, and generously: a false alarm costs a few stars in a listing.
+/// Judges by the name alone, and errs on the safe side.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
     const MARKS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
@@ -99,17 +40,16 @@ pub fn is_secret(name: &str) -> bool {
     !name.ends_with("_SOCK") && MARKS.iter().any(|mark| name.contains(mark))
 }
 
-/// What is shown in place of a secret.
+/// The replacement for a secret.
 pub const MASK: &str = "********";
 
-/// The value as it may be shown: [`MASK`] for one that is, or looks like, a secret.
+/// Returns the value for display: [`MASK`] if it is, or looks like, a secret.
 #[must_use]
 pub fn shown<'v>(name: &str, value: &'v str) -> &'v str {
     if !value.is_empty() && (is_secret(name) || looks_secret(value)) { MASK } else { value }
 }
 
-/// Whether a value looks like a secret whatever its name is: as tokens of well-known services do,
-/// or as an address with a password in it.
+/// Returns true if a value looks like a token of a well-known service or a URL with a password.
 fn looks_secret(value: &str) -> bool {
     const TOKENS: &[&str] = &[
         "sk-",
@@ -136,41 +76,29 @@ fn looks_secret(value: &str) -> bool {
 }
 
 impl Environment {
-    /// What `client` hands down: the listed names, nothing else.
-    #[must_use]
-    pub fn inherited(client: &BTreeMap<String, String>) -> Self {
-        let kept = client.iter().filter(|(name, _)| is_inherited(name));
-        let mut environment = Self::default();
-        for (name, value) in kept {
-            // A client's variable that cannot be passed on cannot have been set by it either.
-            let _unusable = environment.set(name, value);
-        }
-        environment
-    }
-
-    /// Sets one variable; what was set before under that name is forgotten.
+    /// Sets a variable and replaces its previous value.
     ///
     /// # Errors
     ///
-    /// [`InvalidVariable`], and nothing is changed then.
+    /// [`InvalidVariable`]; the environment is unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidVariable> {
         check(name, value)?;
         self.0.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
 
-    /// Takes one variable out.
+    /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// The value of one variable.
+    /// Returns the value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The variables, in order of name.
+    /// Returns the variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -206,26 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_that_nobody_listed_does_not_reach_the_pane() {
-        let client = BTreeMap::from(
-            [
-                ("PATH", "/usr/bin"),
-                ("LC_ALL", "C.UTF-8"),
-                ("TMUX", "/tmp/tmux-0/default,1,0"),
-                ("CLAUDECODE", "1"),
-                ("AWS_SECRET_ACCESS_KEY", "hunter2"),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
-        );
-
-        let pane = Environment::inherited(&client);
-
-        let seen: Vec<_> = pane.iter().collect();
-        assert_eq!(seen, [("LC_ALL", "C.UTF-8"), ("PATH", "/usr/bin")]);
-    }
-
-    #[test]
-    fn variables_that_no_process_can_have_are_refused() {
+    fn set_rejects_invalid_names_and_values() {
         let mut environment = Environment::default();
         for name in ["", "A=B", "A\0"] {
             let refused = environment.set(name, "x").unwrap_err();
@@ -236,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_told_by_their_names() {
+    fn is_secret_judges_by_name() {
         for name in ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "db_password"] {
             assert!(is_secret(name), "{name}");
         }
@@ -246,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_value_is_no_secret() {
+    fn shown_masks_secrets() {
         for (name, value) in [
             ("GITHUB_TOKEN", "x"),
             ("MINE", "sk-ant-0123"),

@@ -1,51 +1,79 @@
-//! What happened, in order.
+//! The event stream.
 
 use serde::{Deserialize, Serialize};
 
-use crate::conflict::{Evidence, Outcome};
+use crate::authority::{Access, Caller};
+use crate::conflict::{Attribution, ConflictOutcome};
 use crate::conversation::ConversationId;
 use crate::ending::Ending;
 use crate::ids::{MessageId, PaneId, SessionId};
-use crate::limits::{LimitNews, Policy, Resource};
+use crate::limits::{LimitEvent, Policy, Resource};
 use crate::name::Name;
 use crate::time::Timestamp;
 
 /// One entry of the event stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its place in the stream: grows by one, is never reused, survives every restart.
+    /// Sequence number: grows by one, is never reused, persists across restarts.
     pub seq: u64,
     /// When it was recorded.
     pub at: Timestamp,
-    /// What happened.
+    /// The origin of the request that caused it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Caller>,
+    /// The event.
     #[serde(flatten)]
-    pub what: Happening,
+    pub what: EventBody,
 }
 
-/// The kinds of events, as participles: each is a fact that can no longer fail.
+impl Event {
+    /// Makes an event without a known caller.
+    #[must_use]
+    pub fn new(seq: u64, at: Timestamp, what: EventBody) -> Self {
+        Self { seq, at, caller: None, what }
+    }
+
+    /// Returns the event with its caller.
+    #[must_use]
+    pub fn by(self, caller: Option<Caller>) -> Self {
+        Self { caller, ..self }
+    }
+}
+
+/// The contents of an event. Each is a fact, named by a participle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Happening {
+pub enum EventBody {
     /// A daemon finished its recovery.
     DaemonStarted {
-        /// Its process.
+        /// The process id of the daemon.
         pid: u32,
-        /// Panes that were found alive.
+        /// Number of panes that were found alive.
         adopted: usize,
     },
-    /// A session was made.
+    /// A request was denied. The caller of the event is the caller that was denied.
+    AccessDenied {
+        /// The access that was asked for.
+        access: Access,
+        /// The session that was asked for, if one was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        /// Why it was denied.
+        why: String,
+    },
+    /// A session was created.
     SessionCreated {
         /// The session.
         session: SessionId,
         /// Its name.
         name: Name,
     },
-    /// A session is gone; its directory is in the trash.
+    /// A session was closed; its directory is in the trash.
     SessionClosed {
         /// The session.
         session: SessionId,
     },
-    /// A pane's process was started.
+    /// A pane's process was started for the first time.
     PaneCreated {
         /// Its session.
         session: SessionId,
@@ -54,220 +82,238 @@ pub enum Happening {
         /// Its name.
         name: Name,
     },
-    /// A pane has another name.
+    /// A pane was renamed.
     PaneRenamed {
         /// The pane.
         pane: PaneId,
         /// The new name.
         name: Name,
     },
-    /// A session has another name.
+    /// A session was renamed.
     SessionRenamed {
         /// The session.
         session: SessionId,
         /// The new name.
         name: Name,
     },
-    /// A session has directories of its own from now on, and shares its project's no more.
+    /// A legacy session was migrated: its panes no longer share the project directory.
     SessionMigrated {
         /// The session.
         session: SessionId,
-        /// How many panes were given a tree of their own.
+        /// Number of panes that got their own workspace.
         panes: usize,
     },
-    /// The process of a pane that had ended was started again.
+    /// The process of an ended pane was started again.
     PaneRestored {
         /// The pane.
         pane: PaneId,
-        /// The conversation that it went on with.
+        /// The conversation that was resumed.
         conversation: Option<ConversationId>,
     },
-    /// A pane has another conversation than before.
+    /// A pane changed to another conversation.
     ConversationChanged {
         /// The pane.
         pane: PaneId,
-        /// The conversation that it has now.
+        /// The new conversation.
         conversation: ConversationId,
     },
-    /// A conversation could not be gone on with. The pane still has it.
+    /// A conversation could not be resumed. The pane keeps its id.
     ResumeFailed {
         /// The pane.
         pane: PaneId,
         /// The conversation.
         conversation: ConversationId,
-        /// What the agent said.
+        /// The message of the agent.
         why: String,
     },
-    /// Somebody else listens on ports of a pane that is being restored. They stay the pane's.
+    /// Ports of a restored pane are in use by another process. The pane keeps them.
     PortsTaken {
         /// The pane.
         pane: PaneId,
-        /// Which of its ports.
+        /// The ports in use.
         ports: Vec<u16>,
     },
-    /// A directory that nobody needs any more is in the trash.
+    /// An unused directory was moved to the trash.
     Retired {
-        /// Where it was.
+        /// Its former path.
         path: String,
-        /// Where it is now.
+        /// Its path in the trash.
         kept_as: String,
-        /// Why it is not needed.
+        /// Why it is unused.
         why: String,
     },
-    /// Something that should have gone is still there.
+    /// A file or directory could not be removed.
     CleanupFailed {
-        /// What.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// A pane's process has ended.
+    /// A pane's process ended.
     PaneExited {
         /// The pane.
         pane: PaneId,
-        /// How.
+        /// The ending.
         ending: Ending,
     },
-    /// A pane's keeper died without a record; its remaining processes were ended.
+    /// A pane's keeper died without an exit record; its remaining processes were killed.
     PaneLost {
         /// The pane.
         pane: PaneId,
-        /// Processes of the pane that were still there and were killed.
+        /// Number of processes killed.
         killed: usize,
     },
-    /// Little is left of what a pane may take.
+    /// A pane is close to a limit.
     LimitNear {
         /// The pane.
         pane: PaneId,
-        /// Of what.
+        /// The resource.
         resource: Resource,
-        /// What it takes.
+        /// Current usage.
         used: u64,
-        /// What it may take.
+        /// The limit.
         limit: u64,
     },
-    /// A pane takes more than it may.
+    /// A pane exceeded a limit.
     LimitExceeded {
         /// The pane.
         pane: PaneId,
-        /// Of what.
+        /// The resource.
         resource: Resource,
-        /// What it takes.
+        /// Current usage.
         used: u64,
-        /// What it may take.
+        /// The limit.
         limit: u64,
-        /// What was done about it.
+        /// The action taken.
         policy: Policy,
     },
-    /// The system ended or refused a process of a pane to keep it within its limit.
+    /// The kernel enforced a limit: it killed or refused a process of the pane.
     LimitKept {
         /// The pane.
         pane: PaneId,
-        /// For want of what.
+        /// The resource.
         resource: Resource,
-        /// What it may take.
+        /// The limit.
         limit: u64,
     },
-    /// The processes of a frozen pane go on.
+    /// The processes of a frozen pane were resumed.
     PaneThawed {
         /// The pane.
         pane: PaneId,
     },
-    /// A pane is gone; its directory is in the trash.
+    /// A pane was closed; its directory is in the trash.
     PaneClosed {
         /// The pane.
         pane: PaneId,
     },
-    /// Somebody asked for a change over HTTP.
+    /// A change was requested over HTTP.
     ApiCalled {
-        /// Who: the scope and the first digits of the digest of the token, and from where.
+        /// The scope of the token, the first digits of its digest, and the remote address.
         who: String,
-        /// The method.
+        /// The HTTP method.
         method: String,
-        /// The path.
+        /// The request path.
         path: String,
-        /// What the answer was.
+        /// The status of the response.
         status: u16,
     },
-    /// A pane wanted or changed a file that another one held or had just changed.
+    /// A change was requested over the control socket that no other event describes.
+    ControlCalled {
+        /// The name of the request.
+        request: String,
+        /// The pane, session, path or name that it concerns, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+    },
+    /// A pane asked for or changed a file that another pane holds or had just changed.
     Conflict {
         /// The file.
         path: String,
-        /// The pane that wanted or changed it; none if nothing tells.
+        /// The pane that asked for or changed it, if known.
         pane: Option<PaneId>,
-        /// What that pane was called then.
+        /// The name of that pane at that time.
         name: Option<Name>,
-        /// The pane that held or had changed it; none if a process outside of panes held it.
+        /// The pane that holds or had changed it; none for a holder outside all panes.
         holder: Option<PaneId>,
-        /// What that one was called then.
+        /// The name of the holder at that time.
         held_by: String,
-        /// What became of it.
-        outcome: Outcome,
-        /// How it is known who it was.
-        evidence: Evidence,
+        /// The result.
+        outcome: ConflictOutcome,
+        /// How the pane was identified.
+        evidence: Attribution,
     },
-    /// A message was taken on.
+    /// A message was accepted for delivery.
     MessageQueued {
         /// The message.
         message: MessageId,
-        /// The session of the receiver.
+        /// The session of the recipient.
         session: SessionId,
-        /// The pane that it is for.
+        /// The recipient.
         pane: PaneId,
-        /// The pane that it is from; none if it came from outside of panes.
+        /// The sending pane; none if the sender is not in a pane.
         from: Option<PaneId>,
     },
-    /// A pane has a message.
+    /// A message was delivered.
     MessageDelivered {
         /// The message.
         message: MessageId,
-        /// The pane that it is for.
+        /// The recipient.
         pane: PaneId,
     },
-    /// The turn that a message led to is over.
+    /// The turn that a message started has ended.
     MessageAnswered {
         /// The message.
         message: MessageId,
-        /// The pane that it was for.
+        /// The recipient.
         pane: PaneId,
     },
-    /// A message will not be delivered, or nobody can tell whether it was.
+    /// A message was not delivered, or it is unknown whether it was.
     MessageFailed {
         /// The message.
         message: MessageId,
-        /// The pane that it was for.
+        /// The recipient.
         pane: PaneId,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// Something on disk could not be read and was set aside.
+    /// A damaged file was set aside.
     Quarantined {
-        /// The damaged file, where it was.
+        /// Its former path.
         path: String,
-        /// Where it is now.
+        /// Its present path.
         kept_as: String,
-        /// What was wrong with it.
+        /// The damage.
         why: String,
     },
 }
 
-impl Happening {
-    /// What a keeper told about the limits of its pane.
+/// The newest set of event kinds. Grows when kinds are added, because an older client cannot read
+/// them.
+pub const EVENT_SET: u32 = 1;
+
+impl EventBody {
+    /// Returns the first set of event kinds that has this kind.
     #[must_use]
-    pub fn of_limits(pane: PaneId, news: LimitNews) -> Self {
+    pub fn set(&self) -> u32 {
+        u32::from(matches!(self, Self::AccessDenied { .. } | Self::ControlCalled { .. }))
+    }
+
+    /// Converts a keeper's report about the limits of its pane.
+    #[must_use]
+    pub fn of_limits(pane: PaneId, news: LimitEvent) -> Self {
         match news {
-            LimitNews::Near { resource, used, limit } => {
+            LimitEvent::Near { resource, used, limit } => {
                 Self::LimitNear { pane, resource, used, limit }
             }
-            LimitNews::Over { resource, used, limit, policy } => {
+            LimitEvent::Over { resource, used, limit, policy } => {
                 Self::LimitExceeded { pane, resource, used, limit, policy }
             }
-            LimitNews::Kept { resource, limit } => Self::LimitKept { pane, resource, limit },
-            LimitNews::Thawed => Self::PaneThawed { pane },
+            LimitEvent::Kept { resource, limit } => Self::LimitKept { pane, resource, limit },
+            LimitEvent::Thawed => Self::PaneThawed { pane },
         }
     }
 
-    /// The pane it is about, where it is about one.
+    /// Returns the pane that the event is about, if any.
     #[must_use]
     pub fn pane(&self) -> Option<PaneId> {
         match self {
@@ -290,6 +336,7 @@ impl Happening {
             | Self::PaneClosed { pane } => Some(*pane),
             Self::Conflict { pane, .. } => *pane,
             Self::DaemonStarted { .. }
+            | Self::AccessDenied { .. }
             | Self::SessionCreated { .. }
             | Self::SessionClosed { .. }
             | Self::SessionRenamed { .. }
@@ -297,7 +344,27 @@ impl Happening {
             | Self::Retired { .. }
             | Self::CleanupFailed { .. }
             | Self::ApiCalled { .. }
+            | Self::ControlCalled { .. }
             | Self::Quarantined { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_json_has_a_caller_only_if_known() {
+        let pane = PaneId::from_random([1; 16]);
+        let event = Event::new(7, Timestamp(3), EventBody::PaneThawed { pane });
+        let json = format!(r#"{{"seq":7,"at":3,"event":"pane_thawed","pane":"{pane}"}}"#);
+        assert_eq!(serde_json::to_string(&event).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
+
+        let event = Event { caller: Some(Caller::LocalUser), ..event };
+        let json = serde_json::to_string(&event).unwrap();
+        assert!(json.contains(r#""caller":{"kind":"local_user"}"#), "{json}");
+        assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
     }
 }

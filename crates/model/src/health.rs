@@ -1,8 +1,7 @@
-//! Health: from what was found to what is wrong, with the evidence and what to do about it.
+//! Health checks: from observations to findings, each with evidence and a remedy.
 //!
-//! Nothing in here looks at anything. Whoever gathers evidence gives it to the functions of this
-//! module, and each of them is a table: what is found, and what follows from it. [`Kind`] names
-//! every finding that there can be.
+//! This module does no I/O. The caller passes observations to functions that are tables of rules.
+//! [`FindingKind`] lists all possible findings.
 
 pub mod agent;
 pub mod conversation;
@@ -19,88 +18,88 @@ use serde::{Deserialize, Serialize};
 use crate::ids::PaneId;
 use crate::name::Name;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Something is not kept apart, lost, or about to be.
+    /// Isolation is broken, or data is lost or at risk.
     Error,
-    /// Somebody should do something about it.
+    /// The user should act.
     Warning,
-    /// Good to know.
+    /// For information.
     Info,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Of what.
+    /// The object concerned.
     pub subject: String,
-    /// What it is, in words that do not change from case to case.
+    /// The kind of finding, as a fixed text.
     pub what: String,
-    /// What was seen, and where.
+    /// The observation.
     pub evidence: String,
-    /// What to do about it; empty if nothing.
+    /// The recommended action; empty if none.
     pub remedy: String,
 }
 
-/// How everything is.
+/// The result of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Nothing needs to be done: there is neither an error nor a warning.
+    /// Whether there is neither an error nor a warning.
     pub ok: bool,
-    /// What was found, the worst first.
+    /// The findings, most severe first.
     pub findings: Vec<Finding>,
-    /// How much was looked at.
+    /// The number of objects checked.
     #[serde(default)]
     pub checked: Checked,
 }
 
-/// How much was looked at.
+/// The number of objects checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checked {
-    /// Panes, alive or not.
+    /// Panes, running or not.
     pub panes: usize,
-    /// Files and directories of ours.
+    /// Files and directories of ccmux.
     pub places: usize,
-    /// Processes at the heads of panes.
+    /// First processes of panes.
     pub processes: usize,
     /// Conversations.
     pub conversations: usize,
-    /// Directories of the user's own that nothing may leak into.
+    /// The user's own configuration directories.
     pub own_places: usize,
     /// Programs of agents.
     pub agents: usize,
 }
 
 impl Health {
-    /// What follows from these findings.
+    /// Makes the result from the findings.
     #[must_use]
     pub fn of(mut findings: Vec<Finding>, checked: Checked) -> Self {
-        // Stable, so that what was found of one thing stays together.
+        // Stable, so that the findings about one object stay together.
         findings.sort_by_key(|finding| finding.severity);
         let ok = findings.iter().all(|finding| finding.severity == Severity::Info);
         Self { ok, findings, checked }
     }
 
-    /// How many findings are this bad.
+    /// Returns the number of findings with this severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 }
 
-/// A pane, as far as findings have to name it.
+/// The pane that a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Which.
+    /// Its id.
     pub id: PaneId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// Whether it lives.
+    /// Whether its process is alive.
     pub live: bool,
 }
 
@@ -111,7 +110,7 @@ impl fmt::Display for Subject {
 }
 
 impl Subject {
-    /// How to start it again, as the end of a remedy.
+    /// Returns the commands that restart it, to complete a remedy.
     #[must_use]
     pub fn again(&self) -> String {
         let id = self.id.short();
@@ -124,12 +123,12 @@ impl Subject {
 }
 
 impl Finding {
-    /// One thing that was found.
+    /// Makes a finding.
     #[must_use]
     pub fn new(
         severity: Severity,
         subject: impl fmt::Display,
-        kind: Kind,
+        kind: FindingKind,
         evidence: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
@@ -145,17 +144,17 @@ impl Finding {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
-        /// Every finding that there can be. The documentation explains each under its words.
+        /// All kinds of findings. The documentation explains each under its text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
+        pub enum FindingKind {
             $($(#[$doc])* $name,)*
         }
 
-        impl Kind {
-            /// All of them.
+        impl FindingKind {
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The words for it.
+            /// Returns the text.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -167,80 +166,84 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Something of ours is not there.
-    Missing => "something of ours is missing",
-    /// A link would lead wherever its owner likes.
-    Link => "a symbolic link stands in place of something of ours",
-    /// Something of another kind is there.
-    OtherThing => "something else stands in place of something of ours",
-    /// It is another user's.
-    Foreign => "something of ours belongs to another user",
-    /// Its mode lets others in.
-    Open => "others may get at something of ours",
-    /// `pane.json` is missing, damaged or of a newer release.
-    RecordUnreadable => "the launch record cannot be read",
-    /// It is not the record of this pane.
-    RecordOfAnother => "the launch record is of another pane",
-    /// It was written for another user.
-    RecordOwner => "the launch record names another owner",
-    /// It names directories that are not this pane's.
-    RecordElsewhere => "the launch record leads away from the pane's own directories",
-    /// The head of the pane runs without the variables.
-    Unprotected => "the process of the pane runs without what keeps it apart",
-    /// It is root, and the system did not let us close what panes share for it.
-    SharedOpen => "the pane could write to what panes only read",
-    /// The system does not show its environment.
-    Hidden => "the environment of the process cannot be seen",
-    /// Somebody else works in the pane's directory.
-    ForeignSession => "a session in the pane's directory is not of this pane",
-    /// What a killed process left.
-    StaleSession => "a killed agent left its session file behind",
-    /// The agent says another conversation than the record.
-    OtherConversation => "the agent has another conversation than the record",
-    /// What was said is gone.
-    TranscriptMissing => "the transcript of the conversation is gone",
+    /// A file or directory of ccmux does not exist.
+    Missing => "file or directory missing",
+    /// A link could point anywhere.
+    Link => "symbolic link in place of a file or directory",
+    /// The file is of another type.
+    OtherThing => "unexpected file type",
+    /// The file belongs to another user.
+    Foreign => "wrong owner",
+    /// The mode gives access to other users.
+    Open => "permissions too open",
+    /// `pane.json` is missing, damaged or of a newer version.
+    RecordUnreadable => "launch record unreadable",
+    /// The record belongs to another pane.
+    RecordOfAnother => "launch record of another pane",
+    /// The record was written for another user.
+    RecordOwner => "launch record of another user",
+    /// The record names directories of other panes.
+    RecordElsewhere => "launch record with foreign directories",
+    /// The first process of the pane runs without the isolation variables.
+    Unprotected => "process not isolated",
+    /// The pane runs as root, and the shared directory could not be mounted read-only.
+    SharedOpen => "shared directory writable",
+    /// The kernel does not show the environment of the process.
+    Hidden => "process environment not visible",
+    /// A process of another pane or of the user works in the pane's directory.
+    ForeignSession => "foreign agent session in the pane's directory",
+    /// A killed agent left its session file behind.
+    StaleSession => "stale session file",
+    /// The agent reports another conversation than the record.
+    OtherConversation => "conversation differs from the record",
+    /// The transcript of the conversation does not exist.
+    TranscriptMissing => "transcript missing",
     /// B4.
-    SharedConversation => "several panes have the same conversation",
-    /// A transcript of an isolated pane in the user's own directory.
-    LeakedConversation => "a conversation of the pane is in your own directory",
+    SharedConversation => "conversation in several panes",
+    /// A transcript of an isolated pane is in the user's own directory.
+    LeakedConversation => "conversation of a pane in your own directory",
     /// A process of an isolated pane works in the user's own directory.
-    LeakedSession => "an agent of the pane works in your own directory",
-    /// The agent will ask its first questions again.
-    StateMissing => "the agent's state file is missing",
-    /// The agent's state cannot be read.
-    StateUnreadable => "the agent's state file cannot be understood",
-    /// The agent's state was made for another pane.
-    StateOfAnother => "the agent's state file is of another pane",
-    /// Two names for one file.
-    StateShared => "two panes share one state file",
-    /// How the agent gets its login.
-    Login => "how the agent is logged in",
-    /// It has no login.
-    WillAsk => "the agent will ask for a login",
-    /// The variable of the store means nothing to this release of the agent.
-    LoginIgnored => "this release of the agent does not use the shared login",
-    /// The keeper lives and says nothing.
-    KeeperSilent => "the keeper does not answer",
-    /// The keeper is of a release that this one cannot talk to.
-    KeeperIncompatible => "the keeper speaks another protocol",
-    /// Another release than the one that asks.
-    OtherRelease => "it is of another release",
+    LeakedSession => "agent session of a pane in your own directory",
+    /// The agent will ask its initial questions again.
+    StateMissing => "agent state file missing",
+    /// The agent's state file cannot be parsed.
+    StateUnreadable => "agent state file unreadable",
+    /// The agent's state file was created for another pane.
+    StateOfAnother => "agent state file of another pane",
+    /// Two paths are the same file.
+    StateShared => "agent state file shared by two panes",
+    /// How the agent logs in.
+    Login => "agent login",
+    /// The agent has no login.
+    WillAsk => "agent not logged in",
+    /// This version of the agent does not support the variable of the store.
+    LoginIgnored => "shared login not supported",
+    /// The keeper is alive, but does not respond.
+    KeeperSilent => "keeper not responding",
+    /// The keeper is of an incompatible version.
+    KeeperIncompatible => "keeper protocol mismatch",
+    /// The version differs from that of the client.
+    OtherRelease => "version mismatch",
     /// A damaged `session.state`, still in place or set aside.
-    StateDamaged => "a saved state was damaged",
-    /// A `session.state` that this release may not replace.
-    StateUntouchable => "a saved state cannot be kept up to date",
-    /// Something that was noticed before.
-    Problem => "a problem was noted",
-    /// The database does not pass its own check.
-    RegistryDamaged => "the registry is damaged",
-    /// `ccmux.toml` is refused.
-    ConfigInvalid => "the configuration is not valid",
-    /// A directory of a pane that nobody knows.
-    Orphan => "a directory belongs to no pane",
-    /// What waits to be deleted.
-    Trash => "retired directories are kept for a while",
-    /// A program that was found.
-    Agent => "an agent is installed",
+    StateDamaged => "saved state damaged",
+    /// A `session.state` that this version must not replace.
+    StateUntouchable => "saved state cannot be updated",
+    /// A problem that the daemon recorded earlier.
+    Problem => "recorded problem",
+    /// The database fails its integrity check.
+    RegistryDamaged => "registry damaged",
+    /// `ccmux.toml` is rejected.
+    ConfigInvalid => "configuration invalid",
+    /// The state root was renamed since it was created.
+    RootMoved => "state root moved",
+    /// The state root is a copy of another one.
+    RootCopied => "state root copied",
+    /// A directory of an unknown pane.
+    Orphan => "orphaned directory",
+    /// Directories that wait for deletion.
+    Trash => "directories in the trash",
+    /// A program of an agent.
+    Agent => "agent installed",
 }
 
 #[cfg(test)]
@@ -250,11 +253,11 @@ mod tests {
     use super::*;
 
     fn finding(severity: Severity, subject: &str) -> Finding {
-        Finding::new(severity, subject, Kind::Problem, "", "")
+        Finding::new(severity, subject, FindingKind::Problem, "", "")
     }
 
     #[test]
-    fn the_worst_comes_first_and_only_information_is_well() {
+    fn findings_are_sorted_by_severity_and_only_info_is_ok() {
         use Severity::{Error, Info, Warning};
         #[rustfmt::skip]
         let table: [(&[Severity], bool); 4] = [
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_of_one_thing_stays_together() {
+    fn findings_of_equal_severity_keep_their_order() {
         let findings = ["a", "b", "a"].map(|subject| finding(Severity::Info, subject)).into();
 
         let health = Health::of(findings, Checked::default());
@@ -282,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_words_of_its_own() {
-        let words: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        assert_eq!(words.len(), Kind::ALL.len());
+    fn finding_kinds_have_distinct_texts() {
+        let words: BTreeSet<&str> = FindingKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(words.len(), FindingKind::ALL.len());
     }
 
     #[test]
-    fn the_answer_has_the_shape_of_the_contract() {
+    fn health_json_has_the_documented_fields() {
         let health = Health::of(vec![finding(Severity::Warning, "daemon")], Checked::default());
 
         let value = serde_json::to_value(&health).unwrap();
@@ -300,61 +303,29 @@ mod tests {
     }
 }
 
-/// Panes and records for the tests of the parts.
+/// Sample panes and records for the tests of the submodules.
 #[cfg(test)]
 mod testing {
     use std::collections::BTreeMap;
 
     use super::Subject;
-    use crate::config::IsolationConfig;
-    use crate::conversation::ConversationId;
-    use crate::ids::{PaneId, SessionId};
-    use crate::isolation::Method;
-    use crate::launch::{LaunchRecord, LaunchRequest, PanePaths, Setting, plan};
-    use crate::time::Timestamp;
+    use crate::ids::PaneId;
+    use crate::launch::{self, Launch, LaunchRecord, LaunchRequest, NewPane, plan};
 
     pub(super) fn pane(n: u8, live: bool) -> Subject {
         let name = format!("p{n}").parse().unwrap();
         Subject { id: PaneId::from_random([n; 16]), name, live }
     }
 
-    /// The record of a shell in a pane, as it is planned.
+    /// Returns the planned record of a pane with a shell.
     pub(super) fn record(n: u8) -> LaunchRecord {
         let request = LaunchRequest {
             cwd: "/src".to_owned(),
             client_env: BTreeMap::from([("HOME".to_owned(), "/home/me".to_owned())]),
             ..LaunchRequest::default()
         };
-        let setting = Setting {
-            pane: PaneId::from_random([n; 16]),
-            session: SessionId::from_random([1; 16]),
-            name: "x".parse().unwrap(),
-            paths: PanePaths {
-                socket: "/s/run/control.sock".to_owned(),
-                temp: "/s/temp".to_owned(),
-                output: "/s/output".to_owned(),
-                shared: "/s/shared".to_owned(),
-                unit: "/s/unit".to_owned(),
-                workflows: "/s/workflows".to_owned(),
-                logs: "/s/logs".to_owned(),
-            },
-            place: None,
-            root: "/s",
-            owner: 1000,
-            method: Method::ConfigDir,
-            isolation: &IsolationConfig::default(),
-            agents: &BTreeMap::new(),
-            roles: &BTreeMap::new(),
-            shared_env: &BTreeMap::new(),
-            session_env: &BTreeMap::new(),
-            ports: None,
-            conversation: ConversationId::from_random([3; 16]),
-            exists: &|_| false,
-            limits: crate::limits::Limits::default(),
-            hooks: None,
-            now: Timestamp(7),
-            version: "0.1.0",
-        };
-        plan(&request, &setting).unwrap().record
+        let pane = NewPane { pane: PaneId::from_random([n; 16]), ..launch::testing::pane() };
+        let context = launch::testing::context();
+        plan(Launch::New(&request, &pane), &context).unwrap().record
     }
 }

@@ -1,28 +1,70 @@
-//! Who may call the HTTP API: pure decisions about scopes, addresses, origins and rates.
+//! Access rules of the HTTP API: scopes, host names, origins and rates.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the API listens unless somebody says otherwise.
+/// The default listen address.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8765";
 
-/// What a token allows.
+/// An address of the API: `ADDRESS:PORT`, or `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// The absolute path of a Unix socket.
+    Unix(String),
+}
+
+/// A text that is not a listen address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is neither an address with a port, such as \"[::1]:8765\", nor \"unix:\" and an absolute path"
+)]
+pub struct InvalidListen(String);
+
+impl FromStr for Listen {
+    type Err = InvalidListen;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidListen(text.to_owned());
+        match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') && !path.ends_with('/') => {
+                Ok(Self::Unix(path.to_owned()))
+            }
+            Some(_) => Err(invalid()),
+            None => text.parse().map(Self::Tcp).map_err(|_| invalid()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{path}"),
+        }
+    }
+}
+
+/// The scope of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Looking only.
+    /// Read access.
     Read,
-    /// Everything.
+    /// Full access.
     #[default]
     Control,
 }
 
 impl Scope {
-    /// All of them, the smallest first.
+    /// All scopes, from the least to the most powerful.
     pub const ALL: [Self; 2] = [Self::Read, Self::Control];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +73,7 @@ impl Scope {
         }
     }
 
-    /// Whether whoever has this may do what needs `needed`.
+    /// Returns true if this scope includes `needed`.
     #[must_use]
     pub fn allows(self, needed: Self) -> bool {
         self >= needed
@@ -40,26 +82,26 @@ impl Scope {
 
 words!(Scope);
 
-/// Under which names we are called, and from which pages.
+/// The host names and origins under which the API may be called.
 ///
-/// A page of a stranger in the user's own browser can reach us under a name that the stranger
-/// controls (DNS rebinding), or from its own origin. Neither name is one of ours.
+/// A foreign page in the user's browser can reach the API through a host name that its author
+/// controls (DNS rebinding), or from its own origin. Both are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doors {
-    /// Where we listen.
-    pub address: SocketAddr,
-    /// Callers speak TLS.
+pub struct HostPolicy {
+    /// The address on which the server listens.
+    pub address: Listen,
+    /// Whether the server speaks TLS.
     pub tls: bool,
-    /// Further names, each with or without a port.
+    /// Additional host names, each with or without a port.
     pub hosts: Vec<String>,
-    /// Further origins, such as `https://board.example`.
+    /// Additional origins, such as `https://board.example`.
     pub origins: Vec<String>,
 }
 
-impl Doors {
-    /// Whether a `Host` header names us.
+impl HostPolicy {
+    /// Returns true if the value of a `Host` header is accepted.
     #[must_use]
-    pub fn is_ours(&self, host: &str) -> bool {
+    pub fn allows_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let listed = |allowed: &String| {
             let allowed = allowed.to_ascii_lowercase();
@@ -69,35 +111,42 @@ impl Doors {
             return true;
         }
         let Some((name, port)) = split_port(&host) else { return false };
+        let Listen::Tcp(address) = &self.address else {
+            // No DNS name leads to a Unix socket, and browsers do not connect to one.
+            return name == "localhost";
+        };
         let usual = if self.tls { 443 } else { 80 };
-        if port.unwrap_or(usual) != self.address.port() {
+        if port.unwrap_or(usual) != address.port() {
             return false;
         }
         if name == "localhost" {
             return true;
         }
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == self.address.ip())
+        bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == address.ip())
     }
 
-    /// Whether a page of this origin may call us.
+    /// Returns true if pages of this origin may call the API. A Unix socket has no origin.
     #[must_use]
-    pub fn admits(&self, origin: &str) -> bool {
-        if self.is_listed(origin) {
+    pub fn allows_origin(&self, origin: &str) -> bool {
+        if self.is_listed_origin(origin) {
             return true;
         }
+        if matches!(self.address, Listen::Unix(_)) {
+            return false;
+        }
         let scheme = if self.tls { "https://" } else { "http://" };
-        origin.strip_prefix(scheme).is_some_and(|host| self.is_ours(host))
+        origin.strip_prefix(scheme).is_some_and(|host| self.allows_host(host))
     }
 
-    /// Whether the user named this origin.
+    /// Returns true if the user listed this origin.
     #[must_use]
-    pub fn is_listed(&self, origin: &str) -> bool {
+    pub fn is_listed_origin(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 }
 
-/// Name and port of an authority; none if it is none.
+/// Splits an authority into host name and port; none if it is malformed.
 fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
     let after_name = match host.strip_prefix('[') {
         Some(rest) => rest.find(']')? + 2,
@@ -111,23 +160,23 @@ fn split_port(host: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// How often somebody may call: so many times a second, and two seconds' worth at once.
+/// A rate limiter that allows bursts of two seconds' worth of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// When the calls so far would have been through at the allowed pace, in microseconds.
+    /// The time at which all calls so far would be done at the allowed rate, in microseconds.
     until: u64,
 }
 
-/// How far ahead of the allowed pace one may be, in microseconds.
+/// How far calls may be ahead of the allowed rate, in microseconds.
 const BURST: u64 = 2_000_000;
 
 impl Bucket {
-    /// Takes note of a call at `now` (microseconds of any clock), at most `rate` a second; 0 is
-    /// without bound.
+    /// Counts a call at `now` (microseconds of any clock), with at most `rate` calls per second; 0
+    /// means unlimited.
     ///
     /// # Errors
     ///
-    /// After how many microseconds to try again.
+    /// The number of microseconds to wait before the next attempt.
     pub fn take(&mut self, now: u64, rate: u32) -> Result<(), u64> {
         let Some(step) = 1_000_000_u64.checked_div(rate.into()) else { return Ok(()) };
         let next = self.until.max(now) + step.max(1);
@@ -143,8 +192,8 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    fn doors() -> Doors {
-        Doors {
+    fn policy() -> HostPolicy {
+        HostPolicy {
             address: "127.0.0.1:8765".parse().unwrap(),
             tls: false,
             hosts: vec!["Box.example".to_owned(), "proxy.example:443".to_owned()],
@@ -153,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_answered() {
+    fn allows_host_accepts_only_local_and_listed_names() {
         let cases = [
             ("127.0.0.1:8765", true),
             ("localhost:8765", true),
@@ -174,13 +223,13 @@ mod tests {
             (":8765", false),
             ("", false),
         ];
-        for (host, ours) in cases {
-            assert_eq!(doors().is_ours(host), ours, "{host:?}");
+        for (host, allowed) in cases {
+            assert_eq!(policy().allows_host(host), allowed, "{host:?}");
         }
     }
 
     #[test]
-    fn a_page_may_call_only_from_our_own_origin_or_a_listed_one() {
+    fn allows_origin_accepts_only_own_and_listed_origins() {
         let cases = [
             ("http://localhost:8765", true),
             ("http://127.0.0.1:8765", true),
@@ -191,24 +240,44 @@ mod tests {
             ("null", false),
             ("", false),
         ];
-        for (origin, admitted) in cases {
-            assert_eq!(doors().admits(origin), admitted, "{origin:?}");
+        for (origin, allowed) in cases {
+            assert_eq!(policy().allows_origin(origin), allowed, "{origin:?}");
         }
     }
 
     #[test]
-    fn who_calls_too_often_is_told_when_to_come_back() {
-        let mut bucket = Bucket::default();
-        let granted = (0..100).filter(|_| bucket.take(0, 10).is_ok()).count();
+    fn unix_socket_accepts_localhost_and_no_origin() {
+        let policy = HostPolicy { address: Listen::Unix("/run/http.sock".to_owned()), ..policy() };
 
-        assert_eq!(granted, 20, "two seconds' worth at once");
-        assert_eq!(bucket.take(0, 10), Err(100_000));
-        assert_eq!(bucket.take(100_000, 10), Ok(()));
-        assert!((0..10_000).all(|_| bucket.take(0, 0).is_ok()), "0 is without bound");
+        assert!(policy.allows_host("localhost") && policy.allows_host("box.example"));
+        assert!(!policy.allows_host("127.0.0.1:8765") && !policy.allows_host("evil.example"));
+        assert!(policy.allows_origin("https://board.example"));
+        assert!(!policy.allows_origin("http://localhost"));
     }
 
     #[test]
-    fn who_may_control_may_read_and_not_the_other_way_round() {
+    fn listen_address_round_trips() {
+        for text in ["127.0.0.1:8765", "[::1]:0", "unix:/run/user/1000/http.sock"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in ["", "unix:", "unix:http.sock", "unix:/run/", "localhost:80", "8765"] {
+            assert!(text.parse::<Listen>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bucket_over_the_rate_returns_the_time_to_wait() {
+        let mut bucket = Bucket::default();
+        let granted = (0..100).filter(|_| bucket.take(0, 10).is_ok()).count();
+
+        assert_eq!(granted, 20, "a burst of two seconds");
+        assert_eq!(bucket.take(0, 10), Err(100_000));
+        assert_eq!(bucket.take(100_000, 10), Ok(()));
+        assert!((0..10_000).all(|_| bucket.take(0, 0).is_ok()), "0 means unlimited");
+    }
+
+    #[test]
+    fn control_scope_includes_read() {
         assert!(Scope::Control.allows(Scope::Read));
         assert!(!Scope::Read.allows(Scope::Control));
         for scope in Scope::ALL {

@@ -1,41 +1,41 @@
-//! Keys with which a request that makes something can be sent again (B7).
+//! Idempotency keys, with which a request that creates something can be retried (B7).
 //!
-//! Whoever got no answer does not know whether it was done. With a key, the same request asked
-//! again is answered with what the first one made.
+//! A client that got no answer cannot know whether its request was carried out. If it repeats the
+//! request with the same key, it gets the answer to the first one.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a client calls one request, however often it is sent.
+/// The key that a client gives to a request and all its retries.
 ///
 /// # Invariant
 ///
-/// 1 to 128 printable ASCII characters: it fits into a header of HTTP, and into a line.
+/// 1 to 128 printable ASCII characters, so that it fits into an HTTP header and into a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IdempotencyKey(String);
 
-/// Why a text is not a key.
+/// A text that is not a valid idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// Nothing, or more than anybody needs.
+    /// Empty or too long.
     #[error("an idempotency key has 1 to 128 characters, this one has {0}")]
     Length(usize),
-    /// A character that cannot be in a header or a line.
+    /// A character that cannot be in an HTTP header or a line.
     #[error("an idempotency key has printable ASCII characters only, not {found:?}")]
     Character {
-        /// The first offending character.
+        /// The first invalid character.
         found: char,
     },
 }
 
 impl IdempotencyKey {
-    /// The most characters a key may have.
+    /// The maximum number of characters.
     pub const MAX: usize = 128;
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_one_short_line_that_every_transport_can_carry() {
+    fn idempotency_key_is_short_printable_ascii() {
         let longest = "x".repeat(IdempotencyKey::MAX);
         let cases = [
             ("a", None),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Why a text is not an identifier.
+/// A text that is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a UUID in its lower-case, hyphenated form")]
 pub struct InvalidId(pub String);
@@ -27,14 +27,14 @@ macro_rules! id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// An id made from random bytes, which the caller draws: this crate has no source of
-            /// chance of its own.
+            /// Makes an id from random bytes. The caller supplies them, because this crate does no
+            /// I/O.
             #[must_use]
             pub fn from_random(bytes: [u8; 16]) -> Self {
                 Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
             }
 
-            /// The first eight digits, as people see them in names and listings.
+            /// Returns the first eight digits, which names and listings show.
             #[must_use]
             pub fn short(&self) -> String {
                 let mut text = self.to_string();
@@ -55,7 +55,7 @@ macro_rules! id {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let invalid = || InvalidId(text.to_owned());
                 let id = Self(Uuid::try_parse(text).map_err(|_| invalid())?);
-                // The parser also takes braces, URNs and capitals; a path must have one spelling.
+                // The parser also accepts braces, URNs and upper case; paths need one spelling.
                 if id.to_string() == text { Ok(id) } else { Err(invalid()) }
             }
         }
@@ -77,22 +77,22 @@ macro_rules! id {
 }
 
 id! {
-    /// Names one session for as long as its directory exists.
+    /// The id of a session, valid as long as its directory exists.
     SessionId
 }
 
 id! {
-    /// Names one pane for as long as its record exists, through every restore.
+    /// The id of a pane, valid as long as its record exists; it does not change on restore.
     PaneId
 }
 
 id! {
-    /// Names one lock for as long as it is held.
+    /// The id of a lock, valid as long as the lock is held.
     LockId
 }
 
 id! {
-    /// Names one message to one pane for as long as its session exists.
+    /// The id of a message to one pane, valid as long as its session exists.
     MessageId
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_could_escape_a_directory_are_refused() {
+    fn id_rejects_other_spellings_and_paths() {
         let good = "550e8400-e29b-41d4-a716-446655440000";
         let bad = [
             "",

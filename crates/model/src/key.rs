@@ -1,4 +1,4 @@
-//! Keys by name, as people write them: `enter`, `ctrl-c`, `alt-f5`, `C-b`.
+//! Keys by name: `enter`, `ctrl-c`, `alt-f5`, `C-b`.
 
 use std::str::FromStr;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 /// One key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// The key itself.
+    /// The key.
     pub code: KeyCode,
-    /// Held with it.
+    /// Whether Ctrl is held.
     pub ctrl: bool,
-    /// Held with it.
+    /// Whether Alt is held.
     pub alt: bool,
-    /// Held with it.
+    /// Whether Shift is held.
     pub shift: bool,
 }
 
-/// Which key.
+/// A key without modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyCode {
-    /// A key that writes this character.
+    /// A key that types this character.
     Char(char),
     /// Return.
     Enter,
-    /// Tabulator.
+    /// Tab.
     Tab,
     /// Backspace.
     Backspace,
@@ -55,7 +55,7 @@ pub enum KeyCode {
     F(u8),
 }
 
-/// Why a text is not the name of a key.
+/// A text that is not the name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a key (try enter, tab, esc, up, f5, ctrl-c, alt-x, shift-tab)")]
 pub struct UnknownKey(pub String);
@@ -67,7 +67,7 @@ impl FromStr for Key {
         let unknown = || UnknownKey(text.to_owned());
         let (mut ctrl, mut alt, mut shift) = (false, false, false);
         let mut rest = text;
-        // The last part may itself be `-`, so a modifier needs something after its hyphen.
+        // The key itself may be `-`, so a modifier needs something after its hyphen.
         while let Some((modifier, after)) = rest.split_once('-').filter(|(_, a)| !a.is_empty()) {
             let held = match modifier {
                 "ctrl" | "C" | "c" => &mut ctrl,
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_from_the_names_people_use() {
+    fn key_parses_common_names_and_modifiers() {
         let plain = |code| Key { code, ctrl: false, alt: false, shift: false };
         let cases = [
             ("a", Ok(plain(KeyCode::Char('a')))),

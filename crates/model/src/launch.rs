@@ -1,22 +1,36 @@
-//! Starting a pane: from what somebody asked for to exactly what is executed.
+//! Launching a pane: from a [`LaunchRequest`], or from the [`LaunchRecord`] of an ended pane, to the
+//! [`Plan`] that the daemon carries out.
 //!
-//! [`plan`] is the only way from a [`LaunchRequest`] to a [`LaunchRecord`], and a keeper executes
-//! nothing but a record. Every way to start a pane (command line, API, restore) makes a request.
+//! ```text
+//!  request --> new_pane --+
+//!                         +--> draft --> argv, hooks --> Plan
+//!  record ---> restart ---+
+//! ```
+//!
+//! [`plan`] is the only way to a plan. A plan is complete before anything is created, and is not
+//! changed afterwards.
+
+pub mod inheritance;
+pub mod isolation;
+mod record;
+mod restart;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::hooks::{HookFile, HookGround};
+use crate::agent::hooks::{HookContext, HookFile};
 use crate::agent::{Agent, UnknownAgent};
 use crate::config::{AgentConfig, IsolationConfig, PortsConfig, RoleConfig};
-use crate::conversation::{Asked, ConversationId, Start};
-use crate::environment::layers::{Layer, Layers, Unused};
+use crate::conversation::{ConversationId, ConversationRequest, ConversationStart};
+use crate::environment::layers::{Layer, Layers};
 use crate::environment::{Environment, InvalidVariable};
 use crate::idempotency::IdempotencyKey;
 use crate::ids::{PaneId, SessionId};
-use crate::isolation::{Furnishing, Ground, Isolation, Method, Separation, is_in_a_pane, isolate};
-use crate::limits::{LimitWishes, Limits};
+use crate::isolation::{Method, is_in_a_pane};
+use crate::limits::{LimitOverrides, Limits};
 use crate::name::Name;
 use crate::ports::PortBlock;
 use crate::role::{self, UnknownRole};
@@ -24,153 +38,86 @@ use crate::session::SessionMode;
 use crate::size::Size;
 use crate::team::WantedPane;
 use crate::time::Timestamp;
-use crate::workspace::{Place, Workspace, WorkspaceKind};
+use crate::workspace::{WorkspaceKind, WorkspacePlace};
+use isolation::{DirectorySetup, IsolationContext, IsolationPlan, isolate};
 
-/// In a pane: which it is.
-pub const PANE_ID: &str = "CCMUX_PANE_ID";
+pub use crate::environment::variables::{PANE_ID, SESSION_ID};
+pub use record::LaunchRecord;
+pub use restart::Restart;
 
-/// In a pane: which session it belongs to.
-pub const SESSION_ID: &str = "CCMUX_SESSION_ID";
-
-/// In a pane: what all panes may read.
+/// Variable with the directory that all panes can read.
 const SHARED: &str = "CCMUX_SHARED";
 
-/// In a pane: where it works.
+/// Variable with the working directory.
 const WORKING_DIR: &str = "WORKING_DIR";
 
-/// In a pane: where the units of its session are described.
+/// Variable with the directory of the session's unit descriptions.
 const UNIT_DIR: &str = "CCMUX_UNIT_DIR";
 
-/// In a pane: where the workflows of its session are.
+/// Variable with the directory of the session's workflows.
 const WORKFLOWS_DIR: &str = "CCMUX_WORKFLOWS_DIR";
 
-/// In a pane: the first of its ports, unless the user says otherwise.
+/// Variable with the first port; can be overridden.
 const PORT: &str = "PORT";
 
-/// In a pane: the first of its ports, whatever the user says.
+/// Variable with the first port; cannot be overridden.
 const PORT_BASE: &str = "CCMUX_PORT_BASE";
 
-/// In a pane: how many ports it has.
+/// Variable with the number of ports.
 const PORT_COUNT: &str = "CCMUX_PORT_COUNT";
 
-/// What somebody asked for.
+/// A request to launch a pane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchRequest {
-    /// What people will call the pane; its program's name if none is given.
+    /// The name of the pane (default: the name of its program).
     pub name: Option<Name>,
-    /// The session to join, by name or id; made if the name is new. None: a session of its own.
+    /// The session to join, by name or id; created if the name is new (default: a new session).
     pub session: Option<String>,
-    /// The mode of a session that has to be made.
+    /// The mode of a new session.
     pub mode: Option<SessionMode>,
-    /// The agent to run, by name; told by the program of the command if none is named.
+    /// The agent to run, by name (default: inferred from the command).
     pub agent: Option<String>,
-    /// How to keep the agent apart; as the session or the configuration says if not said.
+    /// The isolation method (default: that of the session or the configuration).
     pub isolation: Option<Method>,
-    /// What tree to work in; as the session's mode and the configuration say if not said.
+    /// The kind of workspace (default: that of the session mode or the configuration).
     pub workspace: Option<WorkspaceKind>,
-    /// Program and arguments, or arguments of the named agent. Empty: the agent alone, or the
-    /// user's shell.
+    /// Program and arguments, or arguments of the named agent. If empty: the agent without
+    /// arguments, or the user's shell.
     pub command: Vec<String>,
     /// Absolute path of the directory to start in.
     pub cwd: String,
-    /// Variables for this pane.
+    /// Environment variables of the pane.
     pub env: BTreeMap<String, String>,
-    /// What the pane is for, by name; brings the variables of that role.
+    /// The role of the pane, by name.
     pub role: Option<String>,
-    /// Variables for this pane and every later one of its session.
+    /// Environment variables of the pane and of all later panes of its session.
     pub session_env: BTreeMap<String, String>,
     /// The size of the screen until a client attaches.
     pub size: Option<Size>,
-    /// What the asking client's own environment was.
+    /// The environment of the client.
     pub client_env: BTreeMap<String, String>,
-    /// What it may take, where that differs from what the configuration says.
-    pub limits: LimitWishes,
-    /// What this request is called, so that it can be sent again.
+    /// Resource limits that differ from the configuration.
+    pub limits: LimitOverrides,
+    /// The idempotency key.
     pub key: Option<IdempotencyKey>,
-    /// The unit of its session that it belongs to.
+    /// The unit of its session that the pane belongs to.
     pub unit: Option<Name>,
-    /// What its agent is told first.
+    /// The first prompt for the agent.
     pub prompt: Option<String>,
-    /// As what a team wants it; said by whoever makes the team, never by a client.
+    /// The team's description of the pane; set by the team operation, never by a client.
     #[serde(skip)]
     pub wanted: Option<Box<WantedPane>>,
-    /// The session that is being made with it, which nobody else may join yet.
+    /// The session that is being created with the pane and cannot be joined yet.
     #[serde(skip)]
     pub run: Option<SessionId>,
-    /// The template of a session that has to be made.
+    /// The template of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// The mode of a session that has to be made, if [`LaunchRequest::mode`] does not say. Unlike
-    /// that, it may differ from the mode of a session that is joined.
+    /// The mode of a new session if [`LaunchRequest::mode`] is not set. Unlike that field, it may
+    /// differ from the mode of an existing session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_mode: Option<SessionMode>,
-}
-
-/// Everything needed to start a pane again exactly (`pane.json`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchRecord {
-    /// The pane.
-    pub pane: PaneId,
-    /// The session it belongs to.
-    pub session: SessionId,
-    /// What people call it.
-    pub name: Name,
-    /// The kind of program: `shell` for anything that is not a known agent.
-    pub agent: String,
-    /// Program and arguments as they were asked for; empty in records of older releases.
-    #[serde(default)]
-    pub asked: Vec<String>,
-    /// Program and arguments as they are executed: [`LaunchRecord::asked`], and what the agent is
-    /// told about its conversation and its hooks. Never empty.
-    pub argv: Vec<String>,
-    /// The directory it starts in.
-    pub cwd: String,
-    /// Where it works; none in records of older releases, which shared.
-    #[serde(default)]
-    pub workspace: Option<Workspace>,
-    /// The complete environment.
-    pub env: Environment,
-    /// The first size of its screen.
-    pub size: Size,
-    /// When it was first planned.
-    pub created: Timestamp,
-    /// What keeps it apart.
-    #[serde(default = "Isolation::none")]
-    pub isolation: Isolation,
-    /// The agent's conversation, once it is known.
-    #[serde(default)]
-    pub conversation: Option<ConversationId>,
-    /// Something was said in the conversation: there was a transcript of it.
-    #[serde(default)]
-    pub used: bool,
-    /// Conversations that it had before, oldest first: an id is replaced, never lost.
-    #[serde(default)]
-    pub earlier: Vec<ConversationId>,
-    /// The user that the state root belongs to.
-    #[serde(default)]
-    pub owner: Option<u32>,
-    /// What it is for, where somebody said so.
-    #[serde(default)]
-    pub role: Option<String>,
-    /// Who set each variable; empty in records of older releases.
-    #[serde(default)]
-    pub sources: BTreeMap<String, Layer>,
-    /// What was to be set as well, and was not.
-    #[serde(default)]
-    pub unused: Vec<Unused>,
-    /// The ports that are this pane's.
-    #[serde(default)]
-    pub ports: Option<PortBlock>,
-    /// What it may take.
-    #[serde(default)]
-    pub limits: Limits,
-    /// The unit of its session that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<Name>,
-    /// As what a team wants it, where it was made for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<Box<WantedPane>>,
 }
 
 /// The directories of a pane, as absolute paths.
@@ -178,104 +125,130 @@ pub struct LaunchRecord {
 pub struct PanePaths {
     /// The control socket of the daemon.
     pub socket: String,
-    /// Where the pane may write what need not be kept (`TMPDIR`).
+    /// Directory for temporary files (`TMPDIR`).
     pub temp: String,
-    /// Where the pane may write what others should find.
+    /// Directory for output that others may read.
     pub output: String,
-    /// Where it finds what all panes may read.
+    /// Directory that all panes can read.
     pub shared: String,
-    /// Where the units of its session are described.
+    /// Directory of the session's unit descriptions.
     pub unit: String,
-    /// Where the workflows of its session are.
+    /// Directory of the session's workflows.
     pub workflows: String,
-    /// Where the panes of its session put what they want to keep.
+    /// Directory of the session's logs.
     pub logs: String,
 }
 
-/// What the plan takes from outside, so that it can be a function.
-pub struct Setting<'a> {
-    /// The new pane's id.
+/// The pane to launch.
+#[derive(Clone, Copy)]
+pub enum Launch<'a> {
+    /// A requested pane.
+    New(&'a LaunchRequest, &'a NewPane<'a>),
+    /// An ended pane, from its record.
+    Again(&'a LaunchRecord, &'a Restart),
+}
+
+/// The input of [`plan`] about a new pane, besides the request.
+pub struct NewPane<'a> {
+    /// The id of the pane.
     pub pane: PaneId,
     /// Its session.
     pub session: SessionId,
-    /// Its name, free within its session.
+    /// Its name, unique in its session.
     pub name: Name,
     /// Its directories.
     pub paths: PanePaths,
-    /// Where it works; where it was asked for if nothing is said.
-    pub place: Option<Place>,
-    /// The state root.
-    pub root: &'a str,
-    /// The user that the state root belongs to.
+    /// Its workspace; none to work in the requested directory.
+    pub place: Option<WorkspacePlace>,
+    /// The user id of the owner of the state root.
     pub owner: u32,
-    /// How it is kept apart, unless the request says otherwise.
+    /// The default isolation method.
     pub method: Method,
-    /// The user's wishes.
-    pub isolation: &'a IsolationConfig,
-    /// The agents that the user has defined.
-    pub agents: &'a BTreeMap<String, AgentConfig>,
-    /// The roles that the user has defined.
+    /// The user-defined roles.
     pub roles: &'a BTreeMap<String, RoleConfig>,
-    /// Variables of every pane.
+    /// Environment variables of every pane.
     pub shared_env: &'a BTreeMap<String, String>,
-    /// Variables of every pane of the session.
+    /// Environment variables of every pane of the session.
     pub session_env: &'a BTreeMap<String, String>,
-    /// The ports that are the pane's.
+    /// The ports of the pane.
     pub ports: Option<PortBlock>,
-    /// The id of a conversation that begins with the pane.
+    /// The id for a new conversation.
     pub conversation: ConversationId,
-    /// Whether a file of the user's exists.
-    pub exists: &'a dyn Fn(&str) -> bool,
-    /// What a pane may take, unless the request says otherwise.
+    /// The default resource limits.
     pub limits: Limits,
-    /// What an agent that has hooks is given; none: no hooks.
-    pub hooks: Option<HookGround<'a>>,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
-    /// The release that plans, for `TERM_PROGRAM_VERSION`.
+    /// The version of ccmux, for `TERM_PROGRAM_VERSION`.
     pub version: &'static str,
 }
 
-/// A pane, planned.
+/// The input of [`plan`] that does not depend on the pane.
+pub struct LaunchContext<'a> {
+    /// The state root.
+    pub root: &'a str,
+    /// The isolation settings.
+    pub isolation: &'a IsolationConfig,
+    /// The user-defined agents.
+    pub agents: &'a BTreeMap<String, AgentConfig>,
+    /// Returns true if a file of the user exists.
+    pub exists: &'a dyn Fn(&str) -> bool,
+    /// The input for hooks; none to launch without hooks.
+    pub hooks: Option<HookContext<'a>>,
+}
+
+/// A planned launch.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is executed, and remembered.
+    /// The record to store and execute.
     pub record: LaunchRecord,
-    /// What is put into the directories that keep it apart.
-    pub furnishings: Vec<Furnishing>,
-    /// The program in it.
+    /// The contents of the per-pane directories.
+    pub setups: Vec<DirectorySetup>,
+    /// The agent.
     pub agent: Agent,
-    /// Where the user keeps his own configuration of that program.
+    /// The user's own configuration directory of the agent.
     pub users_dir: Option<String>,
-    /// The conversation that the user's own arguments go on with, which may have to be brought
-    /// from elsewhere.
+    /// The conversation that the agent opens, if known. No other pane may have it open.
+    pub opens: Option<ConversationId>,
+    /// The conversation that the user's arguments resume; it may have to be copied from elsewhere.
     pub resumes: Option<ConversationId>,
-    /// The file in which its agent finds our hooks.
+    /// The file with the hooks for the agent.
     pub hook_file: Option<HookFile>,
 }
 
-/// Why a request cannot be planned.
+/// A plan without the command to execute.
+struct Draft {
+    /// The record; its `argv` is not set yet.
+    record: LaunchRecord,
+    agent: Agent,
+    start: Restart,
+    setups: Vec<DirectorySetup>,
+    users_dir: Option<String>,
+    opens: Option<ConversationId>,
+    resumes: Option<ConversationId>,
+}
+
+/// A launch request that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unplannable {
-    /// There is no program to run.
+pub enum LaunchError {
+    /// The program name is empty.
     #[error("the command is empty")]
     EmptyCommand,
-    /// The kernel would cut the text short.
+    /// An argument contains NUL.
     #[error("the command contains a NUL character")]
     NulInCommand,
-    /// A relative path means nothing to a daemon that lives elsewhere.
+    /// The working directory is relative.
     #[error("the working directory {0:?} is not an absolute path")]
     RelativeCwd(String),
-    /// A variable that no process can have.
+    /// A variable is invalid.
     #[error(transparent)]
     Variable(#[from] InvalidVariable),
-    /// An agent that nobody has described.
+    /// The agent is not defined.
     #[error(transparent)]
     Agent(#[from] UnknownAgent),
-    /// A role that nobody has described.
+    /// The role is not defined.
     #[error(transparent)]
     Role(#[from] UnknownRole),
-    /// Every port that a pane may get is another pane's, or in use.
+    /// All ports of the range are assigned or in use.
     #[error(
         "no {} neighbouring ports are free from {} to {}",
         .0.count, .0.base, .0.end
@@ -283,96 +256,116 @@ pub enum Unplannable {
     NoPorts(PortsConfig),
 }
 
-/// What to start for `request`, and with which environment.
-///
-/// The environment is built in the order of [`Layer`], later ones winning: what the client hands
-/// down by the list of [`crate::environment::is_inherited`], what all panes share, what the role,
-/// the session and the request set, what ccmux itself says about the pane, and last what keeps the
-/// pane apart. Nobody can override the last two.
+/// Plans the launch of a pane.
 ///
 /// # Errors
 ///
-/// [`Unplannable`], naming what is wrong with the request.
-pub fn plan(request: &LaunchRequest, setting: &Setting<'_>) -> Result<Plan, Unplannable> {
-    let (agent, asked) = check(request, setting.agents, setting.roles)?;
-    let Separation { isolation, user_home, users_dir, dropped, variables, furnishings } =
-        isolate(&Ground {
-            root: setting.root,
-            pane: setting.pane,
+/// [`LaunchError`] if the request is invalid, or if the agent of a record is no longer defined.
+pub fn plan(launch: Launch<'_>, context: &LaunchContext<'_>) -> Result<Plan, LaunchError> {
+    let draft = match launch {
+        Launch::New(request, pane) => new_pane(request, pane, context)?,
+        Launch::Again(record, restart) => restart::draft(record, restart, context)?,
+    };
+    let Draft { record, agent, start, setups, users_dir, opens, resumes } = draft;
+    let (argv, hook_file) = match &start {
+        Restart::Agent(start) => {
+            let argv = agent.argv(&record.asked, start);
+            match &context.hooks {
+                Some(hooks) => agent.with_hooks(argv, hooks),
+                None => (argv, None),
+            }
+        }
+        Restart::Shell => (vec![shell(&record.env.clone().into())], None),
+    };
+    let record = LaunchRecord { argv, ..record };
+    Ok(Plan { record, setups, agent, users_dir, opens, resumes, hook_file })
+}
+
+/// Drafts the launch of a new pane.
+///
+/// The environment is built in the order of [`Layer`]: variables inherited from the client
+/// ([`inheritance`]), variables of all panes, of the role, the session, the ports and the request,
+/// then those that ccmux sets about the pane and for isolation. The last two cannot be overridden.
+fn new_pane(
+    request: &LaunchRequest,
+    pane: &NewPane<'_>,
+    context: &LaunchContext<'_>,
+) -> Result<Draft, LaunchError> {
+    let (agent, asked) = check(request, context.agents, pane.roles)?;
+    let IsolationPlan { isolation, user_home, users_dir, dropped, variables, setups } =
+        isolate(&IsolationContext {
+            root: context.root,
+            pane: pane.pane,
             agent: &agent,
-            method: request.isolation.unwrap_or(setting.method),
-            config: setting.isolation,
+            method: request.isolation.unwrap_or(pane.method),
+            config: context.isolation,
             client: &request.client_env,
-            exists: setting.exists,
+            exists: context.exists,
         });
-    let mut env = Layers::inherited(&request.client_env);
-    leave_the_clients_pane(&mut env, setting.root, &user_home)?;
+    let mut env = Layers::new(inheritance::inherited(&request.client_env));
+    remove_variables_of_client_pane(&mut env, context.root, &user_home)?;
     dropped.iter().for_each(|name| env.leave_out(name));
-    let preset = role::preset(request.role.as_deref(), setting.roles)?;
-    env.set_all(Layer::Shared, setting.shared_env)?;
+    let preset = role::preset(request.role.as_deref(), pane.roles)?;
+    env.set_all(Layer::Shared, pane.shared_env)?;
     env.set_all(Layer::Role, &preset.env)?;
-    env.set_all(Layer::Session, setting.session_env)?;
-    if let Some(ports) = setting.ports {
+    env.set_all(Layer::Session, pane.session_env)?;
+    if let Some(ports) = pane.ports {
         env.set(Layer::Ports, PORT, &ports.base.to_string())?;
     }
     env.set_all(Layer::Pane, &request.env)?;
-    for (name, value) in own_variables(request, setting) {
+    for (name, value) in own_variables(request, pane) {
         env.set(Layer::Ccmux, name, &value)?;
     }
     for (name, value) in &variables {
         env.set(Layer::Isolation, name, value)?;
     }
     let (env, sources, unused) = env.into_parts();
-    let (start, conversation, resumes) = conversation(&agent, &asked, setting);
-    let argv = agent.argv(&asked, &start);
-    let (argv, hook_file) = match &setting.hooks {
-        Some(ground) => agent.hooked(argv, ground),
-        None => (argv, None),
-    };
+    let (start, conversation, resumes) = conversation(&agent, &asked, pane);
     let record = LaunchRecord {
-        pane: setting.pane,
-        session: setting.session,
-        name: setting.name.clone(),
+        pane: pane.pane,
+        session: pane.session,
+        name: pane.name.clone(),
         agent: agent.name.clone(),
-        argv,
+        argv: Vec::new(),
         asked,
-        cwd: cwd(request, setting).to_owned(),
-        workspace: setting.place.as_ref().map(|place| place.workspace.clone()),
+        cwd: cwd(request, pane).to_owned(),
+        workspace: pane.place.as_ref().map(|place| place.workspace.clone()),
         env,
         size: request.size.unwrap_or_default(),
-        created: setting.now,
+        created: pane.now,
         isolation,
-        conversation,
+        conversation: conversation.clone(),
         used: false,
         earlier: Vec::new(),
-        owner: Some(setting.owner),
+        owner: Some(pane.owner),
         role: request.role.clone(),
         sources,
         unused,
-        ports: setting.ports,
-        limits: setting.limits.with(&request.limits),
+        ports: pane.ports,
+        limits: pane.limits.with(&request.limits),
         unit: request.unit.clone(),
         wanted: request.wanted.clone(),
     };
-    Ok(Plan { record, furnishings, agent, users_dir, resumes, hook_file })
+    let (start, opens) = (Restart::Agent(start), conversation);
+    Ok(Draft { record, agent, start, setups, users_dir, opens, resumes })
 }
 
-fn cwd<'a>(request: &'a LaunchRequest, setting: &'a Setting<'_>) -> &'a str {
-    setting.place.as_ref().map_or(&request.cwd, |place| &place.cwd)
+fn cwd<'a>(request: &'a LaunchRequest, pane: &'a NewPane<'_>) -> &'a str {
+    pane.place.as_ref().map_or(&request.cwd, |place| &place.cwd)
 }
 
-/// What is wrong with a request, if anything; otherwise its agent, program and arguments.
+/// Checks a request and returns its agent, program and arguments.
 ///
 /// # Errors
 ///
-/// [`Unplannable`], naming what is wrong with the request.
+/// [`LaunchError`] if the request is invalid.
 pub fn check(
     request: &LaunchRequest,
     agents: &BTreeMap<String, AgentConfig>,
     roles: &BTreeMap<String, RoleConfig>,
-) -> Result<(Agent, Vec<String>), Unplannable> {
+) -> Result<(Agent, Vec<String>), LaunchError> {
     if !request.cwd.starts_with('/') || request.cwd.contains('\0') {
-        return Err(Unplannable::RelativeCwd(request.cwd.clone()));
+        return Err(LaunchError::RelativeCwd(request.cwd.clone()));
     }
     let preset = role::preset(request.role.as_deref(), roles)?;
     let by_role = preset.agent.as_ref().filter(|_| request.command.is_empty());
@@ -392,8 +385,8 @@ pub fn check(
     Ok((agent, argv))
 }
 
-/// A client in a pane has variables that lead into that pane; they are not handed down.
-fn leave_the_clients_pane(
+/// Removes inherited variables that point into the pane of the client.
+fn remove_variables_of_client_pane(
     env: &mut Layers,
     root: &str,
     user_home: &str,
@@ -412,181 +405,91 @@ fn leave_the_clients_pane(
     Ok(())
 }
 
-/// What the agent is told about its conversation, the conversation as far as it is known, and the
-/// one that the user's own arguments resume.
+/// Returns the conversation that the agent is started with, the conversation of the record if
+/// known, and the one that the user's arguments resume.
 fn conversation(
     agent: &Agent,
     asked: &[String],
-    setting: &Setting<'_>,
-) -> (Start, Option<ConversationId>, Option<ConversationId>) {
+    pane: &NewPane<'_>,
+) -> (ConversationStart, Option<ConversationId>, Option<ConversationId>) {
     match agent.asked(asked) {
-        Asked::Nothing if agent.takes_new_id() => {
-            let id = setting.conversation.clone();
-            (Start::New(id.clone()), Some(id), None)
+        ConversationRequest::Nothing if agent.takes_new_id() => {
+            let id = pane.conversation.clone();
+            (ConversationStart::New(id.clone()), Some(id), None)
         }
-        Asked::New(id) => (Start::Plain, Some(id), None),
-        Asked::Resume(id) => (Start::Plain, Some(id.clone()), Some(id)),
-        Asked::Nothing | Asked::AgentChooses | Asked::None => (Start::Plain, None, None),
+        ConversationRequest::New(id) => (ConversationStart::Plain, Some(id), None),
+        ConversationRequest::Resume(id) => (ConversationStart::Plain, Some(id.clone()), Some(id)),
+        ConversationRequest::Nothing
+        | ConversationRequest::AgentChooses
+        | ConversationRequest::None => (ConversationStart::Plain, None, None),
     }
 }
 
-impl LaunchRecord {
-    /// Program and arguments as they were asked for. Records of older releases have only what was
-    /// executed, which was the same.
-    #[must_use]
-    pub fn asked(&self) -> &[String] {
-        if self.asked.is_empty() { &self.argv } else { &self.asked }
-    }
-
-    /// The directory that all panes may read and none may write.
-    #[must_use]
-    pub fn shared(&self) -> Option<&str> {
-        self.env.iter().find(|(name, _)| *name == SHARED).map(|(_, dir)| dir)
-    }
-
-    /// The same pane, working somewhere else, with units and workflows at these places.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidVariable`] for a path that no variable can hold.
-    pub fn move_to(
-        &mut self,
-        place: Place,
-        unit: &str,
-        workflows: &str,
-    ) -> Result<(), InvalidVariable> {
-        let moved =
-            [(WORKING_DIR, place.cwd.as_str()), (UNIT_DIR, unit), (WORKFLOWS_DIR, workflows)];
-        for (name, value) in moved {
-            self.env.set(name, value)?;
-            self.sources.insert(name.to_owned(), Layer::Ccmux);
-        }
-        self.workspace = Some(place.workspace);
-        self.cwd = place.cwd;
-        Ok(())
-    }
-
-    /// The same pane with another conversation. The one that it had is remembered.
-    pub fn converse(&mut self, id: ConversationId) {
-        if self.conversation.as_ref() == Some(&id) {
-            return;
-        }
-        self.earlier.retain(|earlier| *earlier != id);
-        self.earlier.extend(self.conversation.replace(id));
-    }
-}
-
-/// The name of a pane that nobody named: its program's.
+/// Returns the default name of a pane: that of its program.
 #[must_use]
 pub fn default_name(argv: &[String]) -> Name {
     let program = argv.first().map(String::as_str).unwrap_or_default();
     Name::near(program.rsplit('/').next().unwrap_or_default())
 }
 
-/// The user's shell.
+/// Returns the user's shell.
 #[must_use]
 pub fn shell(client: &BTreeMap<String, String>) -> String {
     let shell = client.get("SHELL").filter(|shell| shell.starts_with('/'));
     shell.cloned().unwrap_or_else(|| "/bin/sh".to_owned())
 }
 
-/// Starts the user's shell where nothing else was asked for.
-fn argv(command: Vec<String>, request: &LaunchRequest) -> Result<Vec<String>, Unplannable> {
+/// Returns the command to execute, by default the user's shell.
+fn argv(command: Vec<String>, request: &LaunchRequest) -> Result<Vec<String>, LaunchError> {
     let argv = if command.is_empty() { vec![shell(&request.client_env)] } else { command };
     if argv[0].is_empty() {
-        return Err(Unplannable::EmptyCommand);
+        return Err(LaunchError::EmptyCommand);
     }
     if argv.iter().any(|word| word.contains('\0')) {
-        return Err(Unplannable::NulInCommand);
+        return Err(LaunchError::NulInCommand);
     }
     Ok(argv)
 }
 
 fn own_variables(
     request: &LaunchRequest,
-    setting: &Setting<'_>,
+    pane: &NewPane<'_>,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let role = request.role.clone().map(|role| (role::VARIABLE, role));
-    let ports = setting
+    let ports = pane
         .ports
         .map(|ports| [(PORT_BASE, ports.base.to_string()), (PORT_COUNT, ports.count.to_string())]);
     let fixed = [
         ("CCMUX", "1".to_owned()),
-        ("CCMUX_SOCKET", setting.paths.socket.clone()),
-        (SESSION_ID, setting.session.to_string()),
-        (PANE_ID, setting.pane.to_string()),
-        ("SESSION_ID", setting.session.to_string()),
-        ("PANE_ID", setting.pane.to_string()),
-        (WORKING_DIR, cwd(request, setting).to_owned()),
-        ("TMPDIR", setting.paths.temp.clone()),
-        ("OUTPUT_DIR", setting.paths.output.clone()),
-        (SHARED, setting.paths.shared.clone()),
-        (UNIT_DIR, setting.paths.unit.clone()),
-        (WORKFLOWS_DIR, setting.paths.workflows.clone()),
-        ("CCMUX_LOGS_DIR", setting.paths.logs.clone()),
-        // What the emulator of a pane understands, whatever the outer terminal is.
+        ("CCMUX_SOCKET", pane.paths.socket.clone()),
+        (SESSION_ID, pane.session.to_string()),
+        (PANE_ID, pane.pane.to_string()),
+        ("SESSION_ID", pane.session.to_string()),
+        ("PANE_ID", pane.pane.to_string()),
+        (WORKING_DIR, cwd(request, pane).to_owned()),
+        ("TMPDIR", pane.paths.temp.clone()),
+        ("OUTPUT_DIR", pane.paths.output.clone()),
+        (SHARED, pane.paths.shared.clone()),
+        (UNIT_DIR, pane.paths.unit.clone()),
+        (WORKFLOWS_DIR, pane.paths.workflows.clone()),
+        ("CCMUX_LOGS_DIR", pane.paths.logs.clone()),
+        // The capabilities of the pane's emulator, whatever the outer terminal is.
         ("TERM", "xterm-256color".to_owned()),
         ("COLORTERM", "truecolor".to_owned()),
         ("TERM_PROGRAM", "ccmux".to_owned()),
-        ("TERM_PROGRAM_VERSION", setting.version.to_owned()),
+        ("TERM_PROGRAM_VERSION", pane.version.to_owned()),
     ];
     fixed.into_iter().chain(role).chain(ports.into_iter().flatten())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::testing::{pane, plan_new, request};
     use super::*;
 
-    fn setting() -> Setting<'static> {
-        static AGENTS: BTreeMap<String, AgentConfig> = BTreeMap::new();
-        static ROLES: BTreeMap<String, RoleConfig> = BTreeMap::new();
-        static NOTHING: BTreeMap<String, String> = BTreeMap::new();
-        static ISOLATION: std::sync::LazyLock<IsolationConfig> =
-            std::sync::LazyLock::new(IsolationConfig::default);
-        Setting {
-            pane: PaneId::from_random([1; 16]),
-            session: SessionId::from_random([2; 16]),
-            name: "dev1".parse().unwrap(),
-            paths: PanePaths {
-                socket: "/s/run/control.sock".to_owned(),
-                temp: "/s/temp".to_owned(),
-                output: "/s/output".to_owned(),
-                shared: "/s/shared".to_owned(),
-                unit: "/s/unit".to_owned(),
-                workflows: "/s/workflows".to_owned(),
-                logs: "/s/logs".to_owned(),
-            },
-            place: None,
-            root: "/s",
-            owner: 1000,
-            method: Method::ConfigDir,
-            isolation: &ISOLATION,
-            agents: &AGENTS,
-            roles: &ROLES,
-            shared_env: &NOTHING,
-            session_env: &NOTHING,
-            ports: None,
-            conversation: ConversationId::from_random([3; 16]),
-            exists: &|_| false,
-            limits: Limits::default(),
-            hooks: None,
-            now: Timestamp(7),
-            version: "0.1.0",
-        }
-    }
-
-    fn request(command: &[&str]) -> LaunchRequest {
-        LaunchRequest {
-            command: command.iter().map(|&word| word.to_owned()).collect(),
-            cwd: "/src".to_owned(),
-            client_env: BTreeMap::from([("SHELL".to_owned(), "/bin/zsh".to_owned())]),
-            ..LaunchRequest::default()
-        }
-    }
-
     #[test]
-    fn without_a_command_the_users_shell_is_started() {
-        let record = plan(&request(&[]), &setting()).unwrap().record;
+    fn empty_command_launches_the_users_shell() {
+        let record = plan_new(&request(&[])).unwrap().record;
 
         assert_eq!(record.argv, ["/bin/zsh"]);
         assert_eq!(record.agent, "shell");
@@ -594,13 +497,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_override_what_ccmux_says_about_the_pane() {
+    fn request_cannot_override_variables_set_by_ccmux() {
         let mut request = request(&["bash"]);
         request.env.insert("CCMUX_PANE_ID".to_owned(), "another".to_owned());
         request.env.insert("EDITOR".to_owned(), "vi".to_owned());
         request.client_env.insert("TMPDIR".to_owned(), "/tmp".to_owned());
 
-        let record = plan(&request, &setting()).unwrap().record;
+        let record = plan_new(&request).unwrap().record;
 
         assert_eq!(record.env.get("CCMUX_PANE_ID"), Some(record.pane.to_string().as_str()));
         assert_eq!(record.env.get("TMPDIR"), Some("/s/temp"));
@@ -608,19 +511,19 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_cannot_be_executed_are_refused() {
+    fn invalid_request_is_rejected() {
         let relative = LaunchRequest { cwd: "src".to_owned(), ..request(&["bash"]) };
         let cases = [
-            (request(&[""]), Unplannable::EmptyCommand),
-            (request(&["a\0b"]), Unplannable::NulInCommand),
-            (relative, Unplannable::RelativeCwd("src".to_owned())),
+            (request(&[""]), LaunchError::EmptyCommand),
+            (request(&["a\0b"]), LaunchError::NulInCommand),
+            (relative, LaunchError::RelativeCwd("src".to_owned())),
         ];
         for (request, refused) in cases {
-            assert_eq!(plan(&request, &setting()).unwrap_err(), refused);
+            assert_eq!(plan_new(&request).unwrap_err(), refused);
         }
     }
 
-    /// A client in a pane that has a home of its own, beside an outer claude and in tmux.
+    /// The environment of a client in a pane with its own home, below claude and tmux.
     fn inner_client() -> BTreeMap<String, String> {
         [
             ("HOME", "/s/claude-homes/pane-x"),
@@ -640,10 +543,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_asked_for_from_inside_another_is_as_clean_as_any() {
+    fn launch_from_inside_a_pane_does_not_inherit_that_panes_variables() {
         let request = LaunchRequest { client_env: inner_client(), ..request(&["claude"]) };
 
-        let record = plan(&request, &setting()).unwrap().record;
+        let record = plan_new(&request).unwrap().record;
 
         let pane = record.pane;
         assert_eq!(record.env.get("HOME"), Some("/home/me"));
@@ -664,19 +567,19 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_pane_apart_wins_over_what_the_user_sets() {
+    fn isolation_overrides_variables_of_the_request() {
         let mut request = request(&["bash"]);
         request.env.insert("CLAUDE_CONFIG_DIR".to_owned(), "/home/me/.claude".to_owned());
 
-        let record = plan(&request, &setting()).unwrap().record;
+        let record = plan_new(&request).unwrap().record;
 
         let dir = format!("/s/claude-configs/pane-{}", record.pane);
         assert_eq!(record.env.get("CLAUDE_CONFIG_DIR"), Some(dir.as_str()));
     }
 
     #[test]
-    fn an_agent_is_told_by_its_name_or_by_its_program() {
-        let id = setting().conversation;
+    fn agent_is_chosen_by_name_or_program() {
+        let id = pane().conversation;
         let named = |agent: &str, command: &[&str]| LaunchRequest {
             agent: Some(agent.to_owned()),
             ..request(command)
@@ -699,18 +602,18 @@ mod tests {
             (request(&["make", "claude"]), "shell", "make claude"),
         ];
         for (request, agent, argv) in cases {
-            let record = plan(&request, &setting()).unwrap().record;
+            let record = plan_new(&request).unwrap().record;
             let argv = argv.replace("ID", id.as_str());
             assert_eq!((record.agent.as_str(), record.argv.join(" ")), (agent, argv));
         }
-        let unknown = plan(&named("cursor", &[]), &setting()).unwrap_err();
+        let unknown = plan_new(&named("cursor", &[])).unwrap_err();
         assert!(unknown.to_string().contains("claude, codex"), "{unknown}");
     }
 
     #[test]
-    fn an_id_is_replaced_and_never_lost() {
-        let mut record = plan(&request(&["claude"]), &setting()).unwrap().record;
-        let (first, second) = (setting().conversation, ConversationId::from_random([9; 16]));
+    fn converse_keeps_earlier_conversations() {
+        let mut record = plan_new(&request(&["claude"])).unwrap().record;
+        let (first, second) = (pane().conversation, ConversationId::from_random([9; 16]));
 
         record.converse(second.clone());
         record.converse(second.clone());

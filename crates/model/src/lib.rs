@@ -1,13 +1,14 @@
-//! The vocabulary of ccmux, as values.
+//! The domain model of ccmux.
 //!
-//! Sessions hold panes, and every pane is one terminal running one command. This crate says what
-//! those words mean and which changes are legal. It opens no file, reads no clock and no
-//! environment, and knows no runtime, so everything here can be tested by calling it.
+//! Sessions contain panes, and each pane is a terminal that runs one command. This crate defines
+//! these terms and which changes are valid. It does no I/O, reads no clock and no environment, and
+//! uses no async runtime, so everything can be tested with plain function calls.
 
 #[macro_use]
 mod words;
 
 pub mod agent;
+pub mod authority;
 pub mod config;
 pub mod conflict;
 pub mod conversation;
@@ -26,10 +27,12 @@ pub mod limits;
 pub mod lock;
 pub mod message;
 pub mod name;
+pub mod nearest;
 pub mod object;
 pub mod orphan;
 pub mod ports;
 pub mod process;
+pub mod rebase;
 pub mod resolve;
 pub mod role;
 pub mod session;

@@ -1,18 +1,18 @@
-//! The life of a pane.
+//! The life cycle of a pane.
 //!
 //! ```text
 //!             keeper ready          process ended
 //!  Starting ---------------> Running -----------> Exited
 //!     |                        |  |                 ^
-//!     | failed                 |  | stop asked      | process ended
+//!     | failed                 |  | stop requested  | process ended
 //!     v                        |  v                 |
 //!   Exited (not started)       | Stopping ----------+
 //!                              |
-//!                              +--> Lost   (the keeper died; nobody saw the end)
+//!                              +--> Lost   (the keeper died; the ending is unknown)
 //! ```
 //!
-//! The state is never stored. It is derived, each time somebody asks, from what can be seen:
-//! whether the keeper lives, and what record of an ending lies in the pane's directory.
+//! The state is never stored. It is derived on demand from two observations: whether the keeper is
+//! alive, and whether the pane's directory has an exit record.
 
 use std::fmt;
 
@@ -20,46 +20,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::ending::{Ending, EndingReason};
 
-/// Where a pane is in its life. See the module documentation for the diagram.
+/// The state of a pane. See the module documentation for the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaneState {
-    /// The keeper is at work on it; no process runs yet.
+    /// The keeper is preparing the pane; no process runs yet.
     Starting,
     /// The process is alive.
     Running,
-    /// The process is alive and stands still, because the pane took more than it may.
+    /// The process is alive but suspended, because the pane exceeded a limit.
     Frozen,
-    /// A stop was asked for and the process tree is not yet gone.
+    /// A stop was requested, and processes of the pane are still alive.
     Stopping,
-    /// The process has ended, and how is on record.
+    /// The process has ended, and its ending is recorded.
     Exited,
-    /// The keeper was killed; its last output is kept, the ending is not known.
+    /// The keeper was killed; the output is kept, the ending is unknown.
     Lost,
 }
 
-/// What can be seen of a pane from outside.
+/// The observations from which the state of a pane is derived.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct PaneEvidence<'a> {
     /// A keeper process holds the pane's directory.
     pub keeper_alive: bool,
-    /// The keeper has written who it is.
+    /// The keeper has written its identity.
     pub keeper_recorded: bool,
-    /// This daemon has asked for the end.
+    /// This daemon has requested a stop.
     pub stop_asked: bool,
-    /// The keeper has written that the processes stand still.
+    /// The keeper has recorded that the processes are suspended.
     pub frozen: bool,
-    /// The record of the ending.
+    /// The exit record.
     pub ending: Option<&'a Ending>,
 }
 
 impl PaneState {
-    /// The state that the evidence shows.
+    /// Derives the state from observations.
     ///
-    /// A recorded ending outweighs a living keeper: the keeper writes it as its last act, and is
-    /// about to leave.
+    /// An exit record outweighs a live keeper, because the keeper writes it just before it exits.
     #[must_use]
-    pub fn derive(evidence: Evidence<'_>) -> Self {
+    pub fn derive(evidence: PaneEvidence<'_>) -> Self {
         match (evidence.ending, evidence.keeper_alive) {
             (Some(ending), _) if ending.reason == EndingReason::Lost => Self::Lost,
             (Some(_), _) => Self::Exited,
@@ -71,7 +70,7 @@ impl PaneState {
         }
     }
 
-    /// Whether a process of this pane may still be alive.
+    /// Returns true if a process of this pane may still be alive.
     #[must_use]
     pub fn is_live(self) -> bool {
         match self {
@@ -80,7 +79,7 @@ impl PaneState {
         }
     }
 
-    /// The word for it, as in JSON.
+    /// Returns the name used in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -106,7 +105,7 @@ mod tests {
     use crate::time::Timestamp;
 
     #[test]
-    fn the_state_follows_from_what_can_be_seen() {
+    fn pane_state_is_derived_from_the_evidence() {
         let exited = Ending::of(Some(0), None, EndingReason::Exited, Timestamp(0));
         let lost = Ending::of(None, None, EndingReason::Lost, Timestamp(0));
         #[rustfmt::skip]
@@ -123,9 +122,9 @@ mod tests {
         ];
         for (keeper_alive, keeper_recorded, stop_asked, ending, state) in table {
             let evidence =
-                Evidence { keeper_alive, keeper_recorded, stop_asked, frozen: false, ending };
+                PaneEvidence { keeper_alive, keeper_recorded, stop_asked, frozen: false, ending };
             assert_eq!(PaneState::derive(evidence), state, "{evidence:?}");
-            let frozen = Evidence { frozen: true, ..evidence };
+            let frozen = PaneEvidence { frozen: true, ..evidence };
             let running = state == PaneState::Running;
             let state = if running { PaneState::Frozen } else { state };
             assert_eq!(PaneState::derive(frozen), state, "{frozen:?}");

@@ -1,13 +1,12 @@
-//! How much a pane may take: disk, memory, processes, processor, open files (R17, B6).
+//! Resource limits of a pane: disk, memory, processes, CPU, open files (R17, B6).
 //!
-//! The configuration says what holds for every pane, a request says what differs for one; both are
-//! [`Wish`]es on top of [`Limits::default`], and the last word wins. What is done about a pane that
-//! takes more is its [`Policy`].
+//! The configuration and the request are lists of [`LimitOverride`]s of [`Limits::default`]; the
+//! last one takes precedence. A pane's [`Policy`] says what happens when it exceeds a limit.
 
 pub mod amount;
+pub mod enforcement;
+pub mod event;
 pub mod gauge;
-pub mod means;
-pub mod news;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,62 +14,62 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use amount::{Amount, InvalidAmount};
-pub use means::Means;
-pub use news::{Frozen, LimitNews};
+pub use enforcement::Enforcement;
+pub use event::{Frozen, LimitEvent};
 
-/// What a pane may take. None: as much as there is.
+/// The resource limits of a pane; none means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Bytes on disk in its own directories.
+    /// Disk usage of its directories, in bytes.
     pub disk: Option<Amount>,
-    /// Bytes of memory of all its processes.
+    /// Memory usage of all its processes, in bytes.
     pub memory: Option<Amount>,
-    /// Processes at one time.
+    /// Number of processes.
     pub processes: Option<u64>,
-    /// Its share of a busy processor, where an unlimited pane has 100.
+    /// CPU weight; a pane without this limit has 100.
     pub cpu: Option<u64>,
-    /// Files that each of its processes may have open.
+    /// Number of open files of each process.
     pub files: Option<u64>,
-    /// What is done where a limit can only be measured.
+    /// The action when a limit is exceeded that the kernel does not enforce.
     pub policy: Policy,
-    /// Use control groups of the system where they can be had.
+    /// Whether to use control groups if possible.
     pub groups: bool,
 }
 
-/// What is done about a pane that takes more than it may.
+/// The action when a pane exceeds a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Its processes stand still until somebody thaws them.
+    /// Suspend its processes until it is thawed.
     #[default]
     Freeze,
-    /// Its processes are ended.
+    /// Stop its processes.
     Stop,
-    /// It is told, and nothing else.
+    /// Only report it.
     Warn,
 }
 
-/// The things that can be limited.
+/// The resources that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
-    /// Bytes on disk.
+    /// Disk usage in bytes.
     Disk,
-    /// Bytes of memory.
+    /// Memory usage in bytes.
     Memory,
-    /// Processes at one time.
+    /// Number of processes.
     Processes,
-    /// A share of the processor.
+    /// CPU weight.
     Cpu,
-    /// Open files of a process.
+    /// Number of open files of a process.
     Files,
 }
 
-/// One thing that somebody wants to be different, written `NAME=VALUE`.
+/// A changed limit, written `NAME=VALUE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Wish {
+pub enum LimitOverride {
     /// See [`Limits::disk`].
     Disk(Option<Amount>),
     /// See [`Limits::memory`].
@@ -87,75 +86,76 @@ pub enum Wish {
     Groups(bool),
 }
 
-/// Several wishes, written with commas between them; later ones win.
+/// A list of changed limits, separated by commas; the last one takes precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LimitWishes(pub Vec<Wish>);
+pub struct LimitOverrides(pub Vec<LimitOverride>);
 
-impl LimitWishes {
-    /// Whether nothing is wished for.
+impl LimitOverrides {
+    /// Returns true if no limit is changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Why a text is not a limit.
+/// A text that is not a valid limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLimit {
     /// Not a name and a value.
     #[error("{0:?} is not a limit: write NAME=VALUE, such as disk=1G")]
     Form(String),
-    /// Nothing of this name can be limited.
-    #[error("{0:?} cannot be limited: what can is {NAMES}")]
+    /// The name is unknown.
+    #[error("unknown limit {0:?}; expected one of {NAMES}")]
     Name(String),
-    /// Not an amount of bytes.
+    /// The value is not an amount of bytes.
     #[error("{name}: {why}")]
     Amount {
-        /// Which limit.
+        /// The name of the limit.
         name: &'static str,
-        /// Why.
+        /// The cause.
         why: InvalidAmount,
     },
-    /// Not a number, or none that makes sense.
-    #[error("{name}: {found:?} is not a whole number between {least} and {most}, nor none")]
+    /// The value is not a number in the valid range.
+    #[error("{name}: {found:?} is not a whole number between {least} and {most}, or `none`")]
     Number {
-        /// Which limit.
+        /// The name of the limit.
         name: &'static str,
-        /// What was written.
+        /// The text.
         found: String,
-        /// The least that is possible.
+        /// The minimum.
         least: u64,
-        /// The most that is possible.
+        /// The maximum.
         most: u64,
     },
-    /// Not one of the known words.
-    #[error("{name}: {found:?} is none of {known}")]
+    /// The value is not one of the allowed words.
+    #[error("{name}: unknown value {found:?}; expected one of {known}")]
     Word {
-        /// Which limit.
+        /// The name of the limit.
         name: &'static str,
-        /// What was written.
+        /// The text.
         found: String,
-        /// What could have been.
+        /// The allowed words.
         known: &'static str,
     },
 }
 
-/// What takes a limit away.
+/// The value that removes a limit.
 const NONE: &str = "none";
 const NAMES: &str = "disk, memory, processes, cpu, files, policy, groups";
 const POLICIES: &str = "freeze, stop, warn";
 
-/// The least that a pane can live with. Less is a typing mistake, and would only look like a fault.
+/// The minimum limits. Smaller ones are probably typing errors, with failures that are hard to
+/// explain.
 const LEAST_DISK: u64 = 1 << 20;
 const LEAST_MEMORY: u64 = 16 << 20;
 const LEAST_FILES: u64 = 16;
-/// The most processes and files that a system can number.
+/// The maximum number of processes and of files on Linux.
 const MOST: u64 = 1 << 22;
-/// The weights that the kernel knows.
+/// The maximum CPU weight of the kernel.
 const MOST_CPU: u64 = 10_000;
 
-/// The disk of a pane for which nobody has said anything.
+/// The default disk limit.
 pub const DEFAULT_DISK: Amount = Amount(1 << 30);
 
 impl Default for Limits {
@@ -173,24 +173,24 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These, and what `wishes` make different.
+    /// Returns these limits with the overrides applied.
     #[must_use]
-    pub fn with(mut self, wishes: &LimitWishes) -> Self {
-        for wish in &wishes.0 {
-            match *wish {
-                Wish::Disk(disk) => self.disk = disk,
-                Wish::Memory(memory) => self.memory = memory,
-                Wish::Processes(processes) => self.processes = processes,
-                Wish::Cpu(cpu) => self.cpu = cpu,
-                Wish::Files(files) => self.files = files,
-                Wish::Policy(policy) => self.policy = policy,
-                Wish::Groups(groups) => self.groups = groups,
+    pub fn with(mut self, overrides: &LimitOverrides) -> Self {
+        for change in &overrides.0 {
+            match *change {
+                LimitOverride::Disk(disk) => self.disk = disk,
+                LimitOverride::Memory(memory) => self.memory = memory,
+                LimitOverride::Processes(processes) => self.processes = processes,
+                LimitOverride::Cpu(cpu) => self.cpu = cpu,
+                LimitOverride::Files(files) => self.files = files,
+                LimitOverride::Policy(policy) => self.policy = policy,
+                LimitOverride::Groups(groups) => self.groups = groups,
             }
         }
         self
     }
 
-    /// The limit of this, as a number in its own unit.
+    /// Returns the limit of a resource, in its unit.
     #[must_use]
     pub fn of(&self, resource: Resource) -> Option<u64> {
         match resource {
@@ -204,10 +204,10 @@ impl Limits {
 }
 
 impl Policy {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 3] = [Self::Freeze, Self::Stop, Self::Warn];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -219,10 +219,10 @@ impl Policy {
 }
 
 impl Resource {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 5] = [Self::Disk, Self::Memory, Self::Processes, Self::Cpu, Self::Files];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -234,7 +234,7 @@ impl Resource {
         }
     }
 
-    /// A number of it, as people write it.
+    /// Formats an amount of this resource.
     #[must_use]
     pub fn text(self, number: u64) -> String {
         match self {
@@ -266,8 +266,8 @@ impl FromStr for Policy {
     }
 }
 
-impl Wish {
-    /// Reads a value for `name`.
+impl LimitOverride {
+    /// Parses the value of the limit `name`.
     ///
     /// # Errors
     ///
@@ -305,7 +305,7 @@ impl Wish {
         }
     }
 
-    /// The value, as it is written.
+    /// Returns the value as text.
     #[must_use]
     pub fn value(self) -> String {
         match self {
@@ -344,13 +344,13 @@ fn number(
     if (least..=most).contains(&number) { Ok(Some(number)) } else { Err(wrong()) }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for LimitOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name(), self.value())
     }
 }
 
-impl FromStr for Wish {
+impl FromStr for LimitOverride {
     type Err = InvalidLimit;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -360,13 +360,13 @@ impl FromStr for Wish {
     }
 }
 
-impl From<Wish> for String {
-    fn from(wish: Wish) -> Self {
-        wish.to_string()
+impl From<LimitOverride> for String {
+    fn from(change: LimitOverride) -> Self {
+        change.to_string()
     }
 }
 
-impl TryFrom<String> for Wish {
+impl TryFrom<String> for LimitOverride {
     type Error = InvalidLimit;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -374,7 +374,7 @@ impl TryFrom<String> for Wish {
     }
 }
 
-impl FromStr for LimitWishes {
+impl FromStr for LimitOverrides {
     type Err = InvalidLimit;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -387,58 +387,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_as_they_are_written() {
+    fn overrides_round_trip() {
         let text = "disk=2G,memory=256M,processes=500,cpu=50,files=4096,policy=stop,groups=off";
 
-        let wishes: LimitWishes = text.parse().unwrap();
-        let limits = Limits::default().with(&wishes);
+        let overrides: LimitOverrides = text.parse().unwrap();
+        let limits = Limits::default().with(&overrides);
 
         assert_eq!(limits.disk, Some(Amount(2 << 30)));
         assert_eq!(limits.memory, Some(Amount(256 << 20)));
         assert_eq!((limits.processes, limits.cpu, limits.files), (Some(500), Some(50), Some(4096)));
         assert_eq!((limits.policy, limits.groups), (Policy::Stop, false));
-        let again: Vec<String> = wishes.0.iter().map(ToString::to_string).collect();
+        let again: Vec<String> = overrides.0.iter().map(ToString::to_string).collect();
         assert_eq!(again.join(","), text);
     }
 
     #[test]
-    fn the_last_wish_wins_and_none_takes_a_limit_away() {
-        let wishes = "disk=2G,files=64,disk=none,files=none".parse().unwrap();
+    fn last_override_wins_and_none_removes_a_limit() {
+        let overrides = "disk=2G,files=64,disk=none,files=none".parse().unwrap();
 
-        let limits = Limits::default().with(&wishes);
+        let limits = Limits::default().with(&overrides);
 
         assert_eq!((limits.disk, limits.files), (None, None));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn invalid_limit_is_rejected_with_the_valid_values() {
         let cases = [
             ("disk", "\"disk\" is not a limit: write NAME=VALUE, such as disk=1G"),
             ("", "\"\" is not a limit: write NAME=VALUE, such as disk=1G"),
             (
                 "ram=1G",
-                "\"ram\" cannot be limited: what can is disk, memory, processes, cpu, files, \
+                "unknown limit \"ram\"; expected one of disk, memory, processes, cpu, files, \
                  policy, groups",
             ),
             ("disk=1K", "disk: \"1K\" is less than 1M"),
             ("memory=1M", "memory: \"1M\" is less than 16M"),
             (
                 "processes=0",
-                "processes: \"0\" is not a whole number between 1 and 4194304, nor none",
+                "processes: \"0\" is not a whole number between 1 and 4194304, or `none`",
             ),
-            ("cpu=+5", "cpu: \"+5\" is not a whole number between 1 and 10000, nor none"),
-            ("files=3", "files: \"3\" is not a whole number between 16 and 4194304, nor none"),
-            ("policy=kill", "policy: \"kill\" is none of freeze, stop, warn"),
-            ("groups=yes", "groups: \"yes\" is none of on, off"),
+            ("cpu=+5", "cpu: \"+5\" is not a whole number between 1 and 10000, or `none`"),
+            ("files=3", "files: \"3\" is not a whole number between 16 and 4194304, or `none`"),
+            ("policy=kill", "policy: unknown value \"kill\"; expected one of freeze, stop, warn"),
+            ("groups=yes", "groups: unknown value \"yes\"; expected one of on, off"),
         ];
         for (text, expected) in cases {
-            let refused = text.parse::<Wish>().unwrap_err();
+            let refused = text.parse::<LimitOverride>().unwrap_err();
             assert_eq!(refused.to_string(), expected, "{text}");
         }
     }
 
     #[test]
-    fn without_a_word_only_the_disk_is_limited() {
+    fn default_limits_only_the_disk() {
         let limits: Limits = serde_json::from_str("{}").unwrap();
 
         assert_eq!(limits, Limits::default());

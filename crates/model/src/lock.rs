@@ -1,9 +1,9 @@
-//! Who may hold what at the same time: the words of the lock service, and its rules.
+//! File locks: modes, scopes, owners and leases.
 //!
-//! A lock claims a path, or a path with everything below it, in a mode. It belongs to a pane or,
-//! outside of panes, to a process, and it ends with its owner. It carries a token that is higher
-//! than that of every lock before it, by which whoever guards a resource tells a holder from one
-//! whose lease ran out while it was stopped. [`table`] decides who gets what and who waits.
+//! A lock covers a path, or a path with everything below it, in a mode. It belongs to a pane or, for
+//! processes outside all panes, to a process, and it ends with its owner. Its fencing token is higher
+//! than that of all earlier locks, so that a resource can reject a holder whose lease expired while
+//! it was suspended. [`table`] grants locks and queues requests.
 
 pub mod table;
 
@@ -18,23 +18,23 @@ use crate::time::Timestamp;
 
 pub use crate::ids::LockId;
 
-/// How much of a path somebody claims.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockMode {
-    /// Others may read, nobody may write.
+    /// Others may read, but not write.
     Read,
-    /// Nobody else may write, or read what is half written.
+    /// Others may neither write, nor read a partly written file.
     Write,
-    /// Nobody else may touch it: for moving, removing and replacing.
+    /// Others may not use the path at all: for moving, removing and replacing.
     Exclusive,
 }
 
 impl LockMode {
-    /// All of them, weakest first.
+    /// All modes, from the weakest to the strongest.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Exclusive];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,9 +44,9 @@ impl LockMode {
         }
     }
 
-    /// Whether two owners may hold these modes on one path at the same time.
+    /// Returns true if two owners may hold these modes on the same path at the same time.
     ///
-    /// Symmetric: the order of the askers does not matter.
+    /// The relation is symmetric.
     #[must_use]
     pub fn allows(self, other: Self) -> bool {
         match (self, other) {
@@ -59,23 +59,23 @@ impl LockMode {
 
 words!(LockMode);
 
-/// What makes two paths the same lock.
+/// The rule for when two paths are the same lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockScope {
-    /// Files of one repository are the same by their path within it, whichever work tree they are
-    /// in. Outside of repositories, the path.
+    /// Files of a repository are identified by their path in the repository, in all work trees;
+    /// other files by their path.
     #[default]
     Repository,
-    /// The path alone: every work tree is a world of its own.
+    /// Files are identified by their path, so that each work tree is separate.
     Worktree,
 }
 
 impl LockScope {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 2] = [Self::Repository, Self::Worktree];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,8 +87,7 @@ impl LockScope {
 
 words!(LockScope);
 
-/// A number that only grows: every lock that is granted gets a higher one than all before it,
-/// through every restart.
+/// A fencing token. Each lock gets a higher one than all earlier locks, across restarts.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -109,7 +108,7 @@ impl FromStr for Token {
     }
 }
 
-/// A point in time by a clock that only goes forward: milliseconds since the machine started.
+/// A point in time of a monotonic clock: milliseconds since boot.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -117,24 +116,24 @@ impl FromStr for Token {
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// This many milliseconds later.
+    /// Returns the point in time this many milliseconds later.
     #[must_use]
     pub fn after(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
     }
 }
 
-/// Whom a lock belongs to. It does not outlive its owner.
+/// The owner of a lock. A lock does not outlive its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
-    /// The pane, if one holds it: then it ends with the pane, whichever of its processes asked.
+    /// The pane, if any: the lock ends with the pane, whichever of its processes requested it.
     pub pane: Option<PaneId>,
-    /// The process: the head of the pane, or whoever asked from outside of panes.
+    /// The process: the first process of the pane, or the requesting process outside all panes.
     pub process: ProcessIdentity,
 }
 
 impl Owner {
-    /// Whether both are the same holder. What one holder has never stands in its own way.
+    /// Returns true if both are the same owner. Locks of the same owner never conflict.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         match (self.pane, other.pane) {
@@ -145,17 +144,17 @@ impl Owner {
     }
 }
 
-/// One name of a locked path. A file in a repository has two: its own and the repository's.
+/// A name of a locked path. A file in a repository has two: by file system and by repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// Where the name means something: empty for the file system, otherwise a repository.
+    /// The name space: empty for the file system, otherwise a repository.
     pub space: String,
-    /// The name there: components joined by `/`, none of them empty, `.` or `..`.
+    /// The path in it: components joined by `/`, none of them empty, `.` or `..`.
     pub path: String,
 }
 
 impl Key {
-    /// Whether `other` is this or lies below it.
+    /// Returns true if `other` is equal to or below this path.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.space == other.space
@@ -165,19 +164,19 @@ impl Key {
     }
 }
 
-/// A path to be locked, under all of its names.
+/// A path to lock, with all its names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LockPath {
-    /// As people see it: absolute, with symbolic links followed.
+    /// The path for display: absolute, with symbolic links resolved.
     pub shown: String,
     /// Its names; never empty.
     pub keys: Vec<Key>,
-    /// It stands for everything below it as well.
+    /// Whether everything below it is locked too.
     pub tree: bool,
 }
 
 impl LockPath {
-    /// Whether there is a file that both stand for.
+    /// Returns true if both cover a common file.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.keys.iter().any(|one| {
@@ -188,40 +187,40 @@ impl LockPath {
     }
 }
 
-/// How long a lock is good for if nothing is heard of its owner.
+/// The period of validity of a lock without a sign of life of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// When it was granted, for people.
+    /// When it was granted, for display.
     pub acquired: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub until: Moment,
-    /// How much every renewal adds, in milliseconds.
+    /// The duration that a renewal adds, in milliseconds.
     pub length: u64,
-    /// It is renewed without being asked for as long as its owner lives and is not stopped.
+    /// Whether it is renewed automatically while its owner is alive and not suspended.
     pub automatic: bool,
 }
 
-/// The length of a lease when nobody says otherwise, in milliseconds.
+/// The default duration of a lease, in milliseconds.
 pub const DEFAULT_LEASE: u64 = 60_000;
 
-/// A lock that somebody has.
+/// A granted lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Its name.
+    /// Its id.
     pub id: LockId,
-    /// Its place among all locks ever granted.
+    /// Its fencing token.
     pub token: Token,
-    /// What it claims.
+    /// The locked path.
     pub path: LockPath,
-    /// How much of it.
+    /// Its mode.
     pub mode: LockMode,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Until when.
+    /// Its lease.
     pub lease: Lease,
-    /// What it was taken for, so that everything taken for one purpose can be given back at once.
+    /// A tag for a purpose, by which several locks can be released together.
     pub tag: Option<String>,
-    /// Its owner's place in the order of asking, as the daemon of that time counted.
+    /// The position of the request in the order of requests to the daemon.
     pub turn: u64,
 }
 
@@ -234,7 +233,7 @@ mod tests {
     fn only_readers_share_a_path() {
         #[rustfmt::skip]
         let table: [(LockMode, LockMode, bool); 6] = [
-            // held      asked      granted
+            // held      requested  granted
             (Read,      Read,      true),
             (Read,      Write,     false),
             (Read,      Exclusive, false),
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_meets_what_is_below_it_and_nothing_beside_it() {
+    fn tree_meets_paths_below_it_only() {
         let path = |text: &str, tree| LockPath {
             shown: text.to_owned(),
             keys: vec![Key { space: String::new(), path: text.to_owned() }],
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_one_space_and_the_file_system_another() {
+    fn repository_and_file_system_are_separate_name_spaces() {
         let key = |space: &str, path: &str| Key { space: space.to_owned(), path: path.to_owned() };
         let shown = String::new;
         let one = LockPath {

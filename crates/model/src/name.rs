@@ -1,4 +1,4 @@
-//! Names that people give to sessions and panes.
+//! Names of sessions and panes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,47 +7,47 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A display name: an alias for people, never an identity.
+/// A display name: an alias for people, not an identity.
 ///
 /// # Invariant
 ///
-/// 1 to 64 characters of `[A-Za-z0-9._-]`, the first one a letter or a digit, and not the spelling
+/// 1 to 64 characters of `[A-Za-z0-9._-]`, starting with a letter or a digit, and not the spelling
 /// of an id. A name is therefore never an option, a path or a control sequence, and a command that
-/// takes "a name or an id" can always tell which one it was given.
+/// takes "a name or an id" can always tell them apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
-/// Why a text is not a name.
+/// A text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// Nothing to call it by, or more than a line of a listing can carry.
+    /// Empty or too long.
     #[error("a name has 1 to 64 characters, this one has {0}")]
     Length(usize),
     /// A character that could change the meaning of a line, a path or a command.
     #[error("a name may not contain {found:?} (at position {at})")]
     Character {
-        /// The first offending character.
+        /// The first invalid character.
         found: char,
         /// Its position, counted in characters.
         at: usize,
     },
-    /// It would hide the thing that really has this id.
-    #[error("{0:?} is the spelling of an id and cannot be a name")]
+    /// The name would shadow the object that has this id.
+    #[error("{0:?} has the form of an id and cannot be a name")]
     LooksLikeId(String),
 }
 
 impl Name {
-    /// The most characters a name may have.
+    /// The maximum number of characters.
     pub const MAX: usize = 64;
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A legal name as close to `text` as possible, for names taken from a program or a file.
+    /// Returns the valid name most similar to `text`, for names taken from programs or files.
     #[must_use]
     pub fn near(text: &str) -> Self {
         let legal: String = text
@@ -59,7 +59,7 @@ impl Name {
         legal.parse().unwrap_or_else(|_| Self("pane".to_owned()))
     }
 
-    /// The first of `self`, `self-2`, `self-3` … that is not `taken`.
+    /// Returns the first of `self`, `self-2`, `self-3` … that is not `taken`.
     #[must_use]
     pub fn free(&self, taken: impl Fn(&Self) -> bool) -> Self {
         if !taken(self) {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_be_read_as_something_else_are_refused() {
+    fn name_rejects_options_paths_control_characters_and_ids() {
         let id = "550e8400-e29b-41d4-a716-446655440000";
         let cases = [
             ("dev1", None),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_gets_the_next_free_number() {
+    fn taken_name_gets_the_next_free_number() {
         let taken = ["bash", "bash-2"].map(|text| text.parse::<Name>().unwrap());
 
         let free = taken[0].free(|name| taken.contains(name));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_for_any_program() {
+    fn near_returns_a_valid_name_for_any_program() {
         assert_eq!(Name::near("[").as_str(), "pane");
         assert_eq!(Name::near("my agent!").as_str(), "myagent");
         assert_eq!(Name::near(&"x".repeat(200)).as_str().len(), Name::MAX);

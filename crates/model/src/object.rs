@@ -1,7 +1,7 @@
-//! Objects that are read as objects only.
+//! Deserialisation that accepts only objects for structs.
 //!
-//! What `serde` derives for a struct also takes a list of its fields in their order. Nobody means
-//! that: a caller who sends `[]` where a pane should be described has made a mistake, and is told so.
+//! A derived `Deserialize` also accepts a list of the fields in order, so that `[]` would pass as
+//! a struct with default values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,19 +9,19 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A value that is read from an object, and from nothing else.
+/// A value that deserialises from an object only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Reading(PhantomData))
+        from.deserialize_map(ObjectVisitor(PhantomData))
     }
 }
 
-struct Reading<T>(PhantomData<T>);
+struct ObjectVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Reading<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     type Value = Object<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,21 +33,21 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Reading<T> {
     }
 }
 
-/// For fields that are lists of objects.
+/// Deserialises a field that is a list of objects.
 ///
 /// # Errors
 ///
-/// When something in the list is no object.
+/// If an item of the list is not an object.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     let list = Vec::<Object<T>>::deserialize(from)?;
     Ok(list.into_iter().map(|object| object.0).collect())
 }
 
-/// For fields that are an object or missing.
+/// Deserialises an optional field that is an object.
 ///
 /// # Errors
 ///
-/// When it is something else.
+/// If the value is not an object.
 pub fn option<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -60,7 +60,7 @@ mod tests {
     use crate::team::{Team, TeamPane};
 
     #[test]
-    fn a_list_is_no_object() {
+    fn list_is_rejected_as_object() {
         let read = serde_json::from_str::<Object<TeamPane>>;
 
         assert_eq!(read("{}").unwrap(), Object(TeamPane::default()));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_within_objects_are_objects_too() {
+    fn list_is_rejected_as_nested_object() {
         let read = serde_json::from_str::<Team>;
 
         assert!(read(r#"{"pane": [{"ready": {"idle": true}}]}"#).is_ok());

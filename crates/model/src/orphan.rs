@@ -1,80 +1,79 @@
-//! Whether something among the directories of panes belongs to nobody: a pure rule.
+//! The rule that decides whether an entry among the per-pane directories is orphaned.
 //!
-//! | name of a pane | pane known | ours | kept | pane has a directory | processes | old | verdict |
-//! |----------------|------------|------|------|----------------------|-----------|-----|---------|
-//! | no             |            |      |      |                      |           |     | unknown |
-//! |                | yes        |      |      |                      |           |     | in use  |
-//! |                |            | no   |      |                      |           |     | unknown |
-//! |                |            |      | yes  |                      |           |     | kept    |
-//! |                |            |      |      | yes                  |           |     | claimed |
-//! |                |            |      |      |                      | yes       |     | alive   |
-//! |                |            |      |      |                      |           | no  | young   |
-//! |                |            |      |      |                      |           |     | orphan  |
+//! | pane name | pane known | ours | kept | pane has a directory | processes | old | verdict |
+//! |-----------|------------|------|------|----------------------|-----------|-----|---------|
+//! | no        |            |      |      |                      |           |     | unknown |
+//! |           | yes        |      |      |                      |           |     | in use  |
+//! |           |            | no   |      |                      |           |     | unknown |
+//! |           |            |      | yes  |                      |           |     | kept    |
+//! |           |            |      |      | yes                  |           |     | claimed |
+//! |           |            |      |      |                      | yes       |     | alive   |
+//! |           |            |      |      |                      |           | no  | young   |
+//! |           |            |      |      |                      |           |     | orphan  |
 //!
-//! The first row that fits counts. Only an orphan may be touched: whatever is not certain speaks
-//! for leaving it where it is.
+//! The first matching row applies. Only an orphan may be removed; in doubt, the entry stays.
 
 use std::time::Duration;
 
-/// What is known of one entry among the directories of panes.
+/// The observations about one entry among the per-pane directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// It has the name that a directory of a pane would have.
+pub struct EntryEvidence {
+    /// Its name is that of a per-pane directory.
     pub named: bool,
-    /// The registry knows that pane.
+    /// The registry contains that pane.
     pub known: bool,
-    /// It is what we made: of the right kind, no link, and with our owner.
+    /// ccmux created it: a directory (not a link) owned by the daemon's user.
     pub ours: bool,
-    /// The user wanted it to stay when its pane was closed.
+    /// The user asked to keep it when its pane was closed.
     pub kept: bool,
-    /// There is a directory of that pane among the sessions.
+    /// The pane has a directory in some session.
     pub claimed: bool,
-    /// Some process carries the pane's id.
+    /// A process carries the pane's id.
     pub alive: bool,
-    /// How long nobody has changed it; none if it is of the future, as after the clock was set
+    /// Time since the last change; none if that is in the future, as after the clock was set
     /// back.
     pub age: Option<Duration>,
 }
 
-/// What it is.
+/// The classification of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing that we made.
+pub enum OrphanVerdict {
+    /// Not created by ccmux.
     Unknown,
-    /// A pane's.
+    /// Belongs to a registered pane.
     InUse,
-    /// Of a pane that is gone, and to stay.
+    /// Belonged to a closed pane, and is to be kept.
     Kept,
-    /// Of a pane that is not in the registry, but whose own directory is there.
+    /// Belongs to an unregistered pane that has a directory in a session.
     Claimed,
-    /// Of a pane that is gone and has left processes.
+    /// Belonged to a pane that still has processes.
     Alive,
-    /// Nobody's, but too young to be sure.
+    /// Unused, but younger than the minimum age.
     Young,
-    /// Nobody's.
+    /// Unused.
     Orphan,
 }
 
-/// Judges what was found; `least` is the least age of an orphan.
+/// Classifies an entry; `min_age` is the minimum age of an orphan.
 #[must_use]
-pub fn judge(found: Found, least: Duration) -> Verdict {
-    let Found { named, known, ours, kept, claimed, alive, age } = found;
+pub fn judge(entry: EntryEvidence, min_age: Duration) -> OrphanVerdict {
+    let EntryEvidence { named, known, ours, kept, claimed, alive, age } = entry;
     if !named {
-        Verdict::Unknown
+        OrphanVerdict::Unknown
     } else if known {
-        Verdict::InUse
+        OrphanVerdict::InUse
     } else if !ours {
-        Verdict::Unknown
+        OrphanVerdict::Unknown
     } else if kept {
-        Verdict::Kept
+        OrphanVerdict::Kept
     } else if claimed {
-        Verdict::Claimed
+        OrphanVerdict::Claimed
     } else if alive {
-        Verdict::Alive
-    } else if age.is_none_or(|age| age < least) {
-        Verdict::Young
+        OrphanVerdict::Alive
+    } else if age.is_none_or(|age| age < min_age) {
+        OrphanVerdict::Young
     } else {
-        Verdict::Orphan
+        OrphanVerdict::Orphan
     }
 }
 
@@ -84,8 +83,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// An entry that nothing speaks for.
-    const ORPHAN: Found = Found {
+    /// An entry without any reason to keep it.
+    const ORPHAN: EntryEvidence = EntryEvidence {
         named: true,
         known: false,
         ours: true,
@@ -96,51 +95,51 @@ mod tests {
     };
 
     #[test]
-    fn one_reason_is_enough_to_leave_something_alone() {
+    fn single_reason_keeps_an_entry() {
         let second = Duration::from_secs(1);
         #[rustfmt::skip]
         let table = [
-            (ORPHAN,                                           Verdict::Orphan),
-            (Found { named: false, ..ORPHAN },                 Verdict::Unknown),
-            (Found { known: true, ..ORPHAN },                  Verdict::InUse),
-            (Found { ours: false, ..ORPHAN },                  Verdict::Unknown),
-            (Found { kept: true, ..ORPHAN },                   Verdict::Kept),
-            (Found { claimed: true, ..ORPHAN },                Verdict::Claimed),
-            (Found { alive: true, ..ORPHAN },                  Verdict::Alive),
-            (Found { age: Some(HOUR - second), ..ORPHAN },     Verdict::Young),
-            (Found { age: Some(Duration::ZERO), ..ORPHAN },    Verdict::Young),
-            (Found { age: None, ..ORPHAN },                    Verdict::Young),
-            // What belongs to a pane is its own business, whatever it is.
-            (Found { known: true, ours: false, ..ORPHAN },     Verdict::InUse),
-            (Found { known: true, kept: true, ..ORPHAN },      Verdict::InUse),
-            // A mark does not make a stranger's directory one of ours.
-            (Found { kept: true, ours: false, ..ORPHAN },      Verdict::Unknown),
-            (Found { kept: true, alive: true, ..ORPHAN },      Verdict::Kept),
-            (Found { claimed: true, age: None, ..ORPHAN },     Verdict::Claimed),
+            (ORPHAN,                                           OrphanVerdict::Orphan),
+            (EntryEvidence { named: false, ..ORPHAN },                 OrphanVerdict::Unknown),
+            (EntryEvidence { known: true, ..ORPHAN },                  OrphanVerdict::InUse),
+            (EntryEvidence { ours: false, ..ORPHAN },                  OrphanVerdict::Unknown),
+            (EntryEvidence { kept: true, ..ORPHAN },                   OrphanVerdict::Kept),
+            (EntryEvidence { claimed: true, ..ORPHAN },                OrphanVerdict::Claimed),
+            (EntryEvidence { alive: true, ..ORPHAN },                  OrphanVerdict::Alive),
+            (EntryEvidence { age: Some(HOUR - second), ..ORPHAN },     OrphanVerdict::Young),
+            (EntryEvidence { age: Some(Duration::ZERO), ..ORPHAN },    OrphanVerdict::Young),
+            (EntryEvidence { age: None, ..ORPHAN },                    OrphanVerdict::Young),
+            // An entry of a registered pane is in use, even if ccmux did not create it.
+            (EntryEvidence { known: true, ours: false, ..ORPHAN },     OrphanVerdict::InUse),
+            (EntryEvidence { known: true, kept: true, ..ORPHAN },      OrphanVerdict::InUse),
+            // A keep mark does not make a foreign directory one of ours.
+            (EntryEvidence { kept: true, ours: false, ..ORPHAN },      OrphanVerdict::Unknown),
+            (EntryEvidence { kept: true, alive: true, ..ORPHAN },      OrphanVerdict::Kept),
+            (EntryEvidence { claimed: true, age: None, ..ORPHAN },     OrphanVerdict::Claimed),
         ];
-        for (found, verdict) in table {
-            assert_eq!(judge(found, HOUR), verdict, "{found:?}");
+        for (entry, verdict) in table {
+            assert_eq!(judge(entry, HOUR), verdict, "{entry:?}");
         }
     }
 
     #[test]
-    fn no_least_age_still_spares_what_is_of_the_future() {
-        let now = Found { age: Some(Duration::ZERO), ..ORPHAN };
-        let future = Found { age: None, ..ORPHAN };
+    fn entry_with_future_mtime_is_young_even_without_a_minimum_age() {
+        let now = EntryEvidence { age: Some(Duration::ZERO), ..ORPHAN };
+        let future = EntryEvidence { age: None, ..ORPHAN };
 
-        assert_eq!(judge(now, Duration::ZERO), Verdict::Orphan);
-        assert_eq!(judge(future, Duration::ZERO), Verdict::Young);
+        assert_eq!(judge(now, Duration::ZERO), OrphanVerdict::Orphan);
+        assert_eq!(judge(future, Duration::ZERO), OrphanVerdict::Young);
     }
 
     #[test]
-    fn of_everything_that_can_be_found_exactly_one_combination_is_an_orphan() {
+    fn exactly_one_combination_is_an_orphan() {
         let either = [false, true];
         let ages = [None, Some(Duration::ZERO), Some(HOUR), Some(2 * HOUR)];
         let mut orphans = 0;
         for bits in 0..64_u8 {
             let bit = |n: u8| either[usize::from(bits >> n & 1)];
             for age in ages {
-                let found = Found {
+                let found = EntryEvidence {
                     named: bit(0),
                     known: bit(1),
                     ours: bit(2),
@@ -149,9 +148,9 @@ mod tests {
                     alive: bit(5),
                     age,
                 };
-                orphans += u32::from(judge(found, HOUR) == Verdict::Orphan);
+                orphans += u32::from(judge(found, HOUR) == OrphanVerdict::Orphan);
             }
         }
-        assert_eq!(orphans, 2, "old enough, or older, and nothing else");
+        assert_eq!(orphans, 2, "at the minimum age, and older");
     }
 }

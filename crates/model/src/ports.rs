@@ -1,65 +1,82 @@
-//! Ports: each pane has a block of them, and no two panes the same.
+//! Ports: each pane has its own block.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::PortsConfig;
 use crate::ids::PaneId;
 
-/// Neighbouring ports that belong to one pane.
+/// The port range for panes (`[ports]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortsConfig {
+    /// The first port of the range.
+    pub base: u16,
+    /// The last port of the range.
+    pub end: u16,
+    /// The number of ports per pane; 0 for none.
+    pub count: u16,
+}
+
+impl Default for PortsConfig {
+    /// Below the usual ephemeral ports of the kernel (32768 and up) and above most services.
+    fn default() -> Self {
+        Self { base: 20_000, end: 32_767, count: 10 }
+    }
+}
+
+/// A block of consecutive ports that belongs to one pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortBlock {
-    /// The first.
+    /// The first port.
     pub base: u16,
-    /// How many.
+    /// The number of ports.
     pub count: u16,
 }
 
 impl PortBlock {
-    /// The last.
+    /// Returns the last port.
     #[must_use]
     pub fn last(self) -> u16 {
         self.base.saturating_add(self.count.saturating_sub(1))
     }
 
-    /// Every port of it.
+    /// Returns all ports.
     pub fn ports(self) -> impl Iterator<Item = u16> {
         self.base..=self.last()
     }
 
-    /// Whether a port is in both.
+    /// Returns true if the blocks have a port in common.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.base <= other.last() && other.base <= self.last()
     }
 }
 
-/// Which pane has which ports.
+/// The assignment of port blocks to panes.
 ///
 /// # Invariant
 ///
-/// What [`Leases::candidates`] offers overlaps with no block that is held, so whoever holds one of
-/// them before anybody else is asked has ports that no other pane has.
+/// [`Leases::candidates`] never returns a block that overlaps with a held one. If the caller holds
+/// a candidate before the next call, no two panes share a port.
 #[derive(Clone, Debug, Default)]
 pub struct Leases(BTreeMap<PaneId, PortBlock>);
 
 impl Leases {
-    /// Remembers whose a block is, in place of the one that the pane had.
+    /// Assigns a block to a pane, replacing the pane's previous one.
     pub fn hold(&mut self, pane: PaneId, block: PortBlock) {
         self.0.insert(pane, block);
     }
 
-    /// Forgets what a pane had.
+    /// Releases the block of a pane.
     pub fn release(&mut self, pane: PaneId) {
         self.0.remove(&pane);
     }
 
-    /// Blocks that no pane has, in the order in which to try them.
+    /// Returns the blocks that no pane holds, in the order in which to try them.
     ///
-    /// `kernel` are the ports that the kernel gives to whoever asks for none in particular: what is
-    /// free among them now may be somebody's in a moment. `first` says where in the range to
-    /// begin, so that the daemons of several users do not all begin at the same place.
+    /// `kernel` is the range of ephemeral ports, which are skipped because a free one may be taken
+    /// at any time. `first` rotates the order, so that the daemons of several users do not all
+    /// start with the same block.
     pub fn candidates(
         &self,
         config: PortsConfig,
@@ -76,7 +93,7 @@ impl Leases {
         (0..blocks)
             .map(move |n| {
                 let offset = (first.wrapping_add(n) % blocks) * u64::from(count);
-                let offset = u16::try_from(offset).expect("it lies within the range of ports");
+                let offset = u16::try_from(offset).expect("the offset is within the port range");
                 PortBlock { base: base + offset, count }
             })
             .filter(move |block| kernel.is_none_or(|kernel| !kernel.overlaps(*block)))
@@ -97,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_offered_once_around_without_those_of_others_and_of_the_kernel() {
+    fn candidates_rotate_and_skip_held_and_ephemeral_blocks() {
         let mut leases = Leases::default();
         assert_eq!(bases(&leases, None, 3), [20_030, 20_040, 20_000, 20_010, 20_020]);
 
         leases.hold(PaneId::from_random([1; 16]), PortBlock { base: 20_005, count: 10 });
-        assert_eq!(bases(&leases, None, 0), [20_020, 20_030, 20_040], "of another size");
+        assert_eq!(bases(&leases, None, 0), [20_020, 20_030, 20_040], "held block is not aligned");
         assert_eq!(bases(&leases, Some((20_039, 60_999)), 0), [20_020]);
 
         leases.release(PaneId::from_random([1; 16]));
@@ -110,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_room_offers_nothing() {
+    fn candidates_of_a_range_without_room_are_empty() {
         let leases = Leases::default();
         let none = |base, end, count| {
             leases.candidates(PortsConfig { base, end, count }, None, 7).next().is_none()
@@ -121,9 +138,9 @@ mod tests {
     }
 
     proptest! {
-        /// However panes come and go and the configuration changes, no port has two panes.
+        /// Panes come and go and the configuration changes.
         #[test]
-        fn no_port_is_ever_two_panes(
+        fn no_two_panes_share_a_port(
             steps in proptest::collection::vec((0_u8..12, 1_u16..12, any::<u64>()), 1..60)
         ) {
             let mut leases = Leases::default();

@@ -1,17 +1,17 @@
-//! What makes a process that very process.
+//! Process identity.
 
 use serde::{Deserialize, Serialize};
 
-/// A process, told apart from every other one that had or will have its number.
+/// A process, distinguished from all others that had or will have its process id.
 ///
-/// Numbers are reused within one boot, and start times repeat across boots; the three together
-/// are not reused.
+/// Process ids are reused within a boot, and start times repeat across boots; the combination of
+/// all three fields is unique.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// The number.
+    /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot, as the kernel counts them.
+    /// Start time in clock ticks since boot, as in `/proc`.
     pub start: u64,
-    /// The boot during which it ran.
+    /// The id of the boot.
     pub boot: String,
 }

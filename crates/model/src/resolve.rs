@@ -1,15 +1,15 @@
-//! From what a person typed to the one thing that was meant.
+//! Resolution of user input to a session or pane.
 
 use crate::ids::{PaneId, SessionId};
 use crate::name::Name;
 
-/// The fewest digits of an id that are taken as one: shorter ones are more likely a mistake.
+/// The minimum length of an id prefix. Shorter ones are more likely typing errors.
 pub const SHORTEST_PREFIX: usize = 4;
 
-/// A thing that can be meant.
+/// A session or pane that can be named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which one it is.
+    /// Its id.
     pub target: Target,
     /// Its id, as text.
     pub id: String,
@@ -28,20 +28,19 @@ pub enum Target {
     Pane(PaneId),
 }
 
-/// Why nothing was found, or too much.
+/// A failed resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
     /// No candidate has this id, name or prefix.
     NotFound,
-    /// Several have.
+    /// Several candidates match.
     Ambiguous(Vec<Candidate>),
 }
 
-/// Finds the one candidate that `text` names.
+/// Returns the one candidate that `text` identifies.
 ///
-/// An exact id wins, then `SESSION/PANE` names, then an exact name, then the beginning of an id.
-/// A name that several things share is ambiguous even if one of them also has a fitting prefix:
-/// nothing is ever guessed.
+/// An exact id wins, then `SESSION/PANE` names, then an exact name, then a prefix of an id. A name
+/// that several candidates share is ambiguous, even if one of them also matches as a prefix.
 ///
 /// # Errors
 ///
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ever_guessed() {
+    fn ambiguous_name_is_never_guessed() {
         let all = [pane(0xaa, "dev1", "web"), pane(0xab, "dev1", "api"), pane(0xac, "qa", "api")];
 
         assert_eq!(resolve("qa", &all).unwrap(), all[2]);

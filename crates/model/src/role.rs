@@ -1,28 +1,28 @@
-//! Roles: what a pane is for, and what goes with that.
+//! Roles: the purpose of a pane, with its variables and agent.
 //!
-//! A few roles exist without being described: they set nothing but [`VARIABLE`]. The user gives
-//! them variables, or adds others, in `[roles.NAME]` of `ccmux.toml`.
+//! The built-in roles only set [`VARIABLE`]. `[roles.NAME]` in `ccmux.toml` configures them or
+//! defines others.
 
 use std::collections::BTreeMap;
 
 use crate::config::RoleConfig;
-use crate::config::nearest::nearest;
+use crate::nearest::nearest;
 
-/// In a pane that has one: its role.
-pub const VARIABLE: &str = crate::agent::ROLE;
+/// The variable that contains the role of a pane.
+pub const VARIABLE: &str = crate::environment::variables::ROLE;
 
-/// The roles that everybody has.
+/// The built-in roles.
 pub const BUILT_IN: [&str; 7] = ["dev", "qa", "ux", "pm", "lead", "manager", "worker"];
 
-/// A role that nobody has described.
+/// An undefined role.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no role {name:?}; known are {known}{}", suggested(.meant.as_deref()))]
+#[error("unknown role {name:?}; known roles: {known}{}", suggested(.meant.as_deref()))]
 pub struct UnknownRole {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// What could have been, as a list for people.
+    /// The known roles, separated by commas.
     pub known: String,
-    /// What probably was meant.
+    /// The most similar known role.
     pub meant: Option<String>,
 }
 
@@ -30,7 +30,7 @@ fn suggested(name: Option<&str>) -> String {
     name.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
-/// What goes with a role; nothing without one.
+/// Returns the settings of a role, or empty ones without a role.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_is_built_in_or_the_users() {
+    fn preset_finds_built_in_and_user_defined_roles() {
         let own = RoleConfig {
             env: BTreeMap::from([("STRICT".to_owned(), "1".to_owned())]),
             agent: Some("claude".to_owned()),

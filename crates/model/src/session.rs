@@ -1,4 +1,4 @@
-//! Sessions: named units of work with a directory of their own.
+//! Sessions: named groups of panes with a directory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,70 +13,70 @@ use crate::lifecycle::PaneState;
 use crate::name::Name;
 use crate::time::Timestamp;
 
-/// What `.session` holds: enough to rebuild the registry from the directories.
+/// The contents of `.session`, sufficient to rebuild the registry from the directories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// Its identity.
+    /// Its id.
     pub id: SessionId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// Whose directories its panes work in.
+    /// Whether its panes have their own directories.
     pub mode: SessionMode,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
-    /// Made only to hold one pane, because the user named no session: it goes with its last pane.
+    /// Whether it was created for a single pane without a session name; closed with its last pane.
     pub implicit: bool,
-    /// How its panes are kept apart, unless they say otherwise themselves.
+    /// The default isolation method of its panes.
     #[serde(default)]
     pub isolation: Option<Method>,
-    /// Variables of every pane that it gets.
+    /// Environment variables of its panes.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The template that its unit and workflows were copied from.
+    /// The template that it was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// The directory that its panes share, where it is or was a legacy session.
+    /// The directory that its panes share, if it is or was a legacy session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
 }
 
 impl SessionRecord {
-    /// The name of a session that nobody named.
+    /// Returns the default name of a session.
     #[must_use]
     pub fn default_name(id: &SessionId) -> Name {
-        format!("ccmux-{}", id.short()).parse().expect("a prefix and hex digits are a legal name")
+        format!("ccmux-{}", id.short()).parse().expect("a prefix and hex digits are a valid name")
     }
 }
 
-/// Whose directories the panes of a session work in.
+/// Whether the panes of a session have their own directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionMode {
-    /// Directories of their own.
+    /// Each pane has its own directories.
     #[default]
     Isolated,
-    /// The directories they were started in, shared with everybody.
+    /// Panes work in the directories where they were started.
     Legacy,
 }
 
-/// How a session is, derived at the moment of asking.
+/// The status of a session, derived on demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// It is being made, or its first processes are.
+    /// It or its first pane is being created.
     Starting,
-    /// A process of it lives.
+    /// At least one pane is running.
     Running,
-    /// None does; everything of it is kept.
+    /// No pane is running; all data is kept.
     Stopped,
-    /// Its directory is not there.
+    /// Its directory does not exist.
     Missing,
-    /// Its directory is there, and what it says about itself cannot be believed.
+    /// Its directory exists, but its record cannot be read.
     Damaged,
 }
 
 impl SessionStatus {
-    /// As it is spelt everywhere.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,8 +88,8 @@ impl SessionStatus {
         }
     }
 
-    /// How a session is whose directory is whole, from the states of its panes and whether anybody
-    /// may know of it yet.
+    /// Derives the status of a session with an intact directory from the states of its panes;
+    /// `announced` is false while the session is being created.
     #[must_use]
     pub fn derive(announced: bool, panes: impl IntoIterator<Item = PaneState>) -> Self {
         let mut starting = !announced;
@@ -118,7 +118,10 @@ impl FromStr for SessionStatus {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let all = [Self::Starting, Self::Running, Self::Stopped, Self::Missing, Self::Damaged];
         all.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
-            format!("a session is starting, running, stopped, missing or damaged, not {text:?}")
+            format!(
+                "unknown session status {text:?}; expected starting, running, stopped, missing or \
+                 damaged"
+            )
         })
     }
 }
@@ -139,7 +142,7 @@ impl FromStr for SessionMode {
         match text {
             "isolated" => Ok(Self::Isolated),
             "legacy" => Ok(Self::Legacy),
-            other => Err(format!("a session is isolated or legacy, not {other:?}")),
+            other => Err(format!("unknown session mode {other:?}; expected isolated or legacy")),
         }
     }
 }
@@ -149,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unnamed_session_is_called_by_its_first_eight_digits() {
+    fn default_name_contains_the_short_id() {
         let id = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
         assert_eq!(SessionRecord::default_name(&id).as_str(), "ccmux-550e8400");
     }
 
-    /// R31: whether a session runs is told by its panes, and by nothing that was written down.
+    /// R31: the status is derived from the panes, not stored.
     #[test]
-    fn a_session_runs_as_long_as_one_of_its_panes_does() {
+    fn session_runs_while_one_of_its_panes_runs() {
         use PaneState::{Exited, Lost, Running, Starting, Stopping};
         let cases: [(bool, &[PaneState], SessionStatus); 6] = [
             (true, &[], SessionStatus::Stopped),

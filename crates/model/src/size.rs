@@ -1,17 +1,17 @@
-//! The size of a screen, in cells.
+//! Screen sizes in cells.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Columns and rows of a pane.
+/// The size of a pane.
 ///
 /// # Invariant
 ///
-/// Both lie within [`Size::MIN`] and [`Size::MAX`]. The lower bound keeps the emulator away from
-/// screens on which wide characters and scroll regions have no meaning; the upper bound keeps one
-/// hostile request from costing gigabytes of grid.
+/// Both dimensions lie within [`Size::MIN`] and [`Size::MAX`]. The lower bound avoids screens on
+/// which wide characters and scroll regions have no meaning; the upper bound limits the memory
+/// that a request can make the emulator allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawSize")]
 pub struct Size {
@@ -25,35 +25,35 @@ struct RawSize {
     rows: u16,
 }
 
-/// Why a text or a pair of numbers is not a size.
+/// A text or a pair of numbers that is not a valid size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSize {
     /// Not of the form `COLSxROWS`.
     #[error("a size is written COLSxROWS, as in 80x24, not {0:?}")]
     Form(String),
-    /// Outside of what a pane may be.
+    /// Out of range.
     #[error("a pane has 2 to 1000 columns and rows, not {cols}x{rows}")]
     Range {
-        /// The columns asked for.
+        /// The requested columns.
         cols: u16,
-        /// The rows asked for.
+        /// The requested rows.
         rows: u16,
     },
 }
 
 impl Size {
-    /// The fewest columns, and the fewest rows.
+    /// The minimum number of columns and of rows.
     pub const MIN: u16 = 2;
-    /// The most columns, and the most rows.
+    /// The maximum number of columns and of rows.
     pub const MAX: u16 = 1000;
-    /// What a pane gets when nobody says anything else.
+    /// The default size.
     pub const DEFAULT: Self = Self { cols: 80, rows: 24 };
 
-    /// A size of exactly these dimensions.
+    /// Makes a size of exactly these dimensions.
     ///
     /// # Errors
     ///
-    /// [`InvalidSize::Range`] outside of the bounds.
+    /// [`InvalidSize::Range`] if a dimension is out of range.
     pub fn new(cols: u16, rows: u16) -> Result<Self, InvalidSize> {
         let legal = Self::MIN..=Self::MAX;
         if legal.contains(&cols) && legal.contains(&rows) {
@@ -63,25 +63,25 @@ impl Size {
         }
     }
 
-    /// The nearest legal size, for numbers that a terminal reported and nobody chose.
+    /// Returns the nearest valid size, for dimensions that a terminal reported.
     #[must_use]
     pub fn clamped(cols: u16, rows: u16) -> Self {
         Self { cols: cols.clamp(Self::MIN, Self::MAX), rows: rows.clamp(Self::MIN, Self::MAX) }
     }
 
-    /// The columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn cols(self) -> u16 {
         self.cols
     }
 
-    /// The rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(self) -> u16 {
         self.rows
     }
 
-    /// The largest size that fits into both.
+    /// Returns the largest size that fits into both.
     #[must_use]
     pub fn smallest(self, other: Self) -> Self {
         Self { cols: self.cols.min(other.cols), rows: self.rows.min(other.rows) }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_read_from_its_text_and_nothing_else() {
+    fn size_parses_only_columns_x_rows_within_range() {
         let cases = [
             ("80x24", Ok(Size { cols: 80, rows: 24 })),
             ("80", Err(InvalidSize::Form("80".to_owned()))),

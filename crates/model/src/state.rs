@@ -1,8 +1,8 @@
-//! What `session.state` holds: how a pane was when something last happened to it.
+//! The contents of `session.state`: a snapshot of a pane after its last event.
 //!
-//! A derived file, for people and programs that look at a pane's directory. What a pane is started
-//! again from is its launch record. A conversation is in here by its id and by where and how long
-//! its transcript was; the transcript itself stays the agent's.
+//! The file is derived, for people and programs that look at a pane's directory; panes are restored
+//! from their launch records. A conversation is stored as its id and the location and length of its
+//! transcript; the transcript itself stays with the agent.
 
 use std::collections::BTreeMap;
 
@@ -23,51 +23,51 @@ use crate::workspace::Workspace;
 /// The name of the file in a pane's directory.
 pub const FILE: &str = "session.state";
 
-/// How a pane was.
+/// A snapshot of a pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// The pane.
     pub pane: PaneId,
     /// Its session.
     pub session: SessionId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// The kind of program.
+    /// The name of its agent.
     pub agent: String,
-    /// What it is for, where somebody said so.
+    /// Its role, if any.
     pub role: Option<String>,
-    /// Where it was in its life.
+    /// Its life-cycle state.
     pub state: PaneState,
-    /// How it ended, once it had.
+    /// Its ending, once the process has ended.
     pub ending: Option<Ending>,
     /// The directory that it starts in.
     pub cwd: String,
-    /// Where it works, where that is its own.
+    /// Its workspace, if it is not shared.
     pub workspace: Option<Workspace>,
-    /// The agent's conversation.
+    /// The conversation of its agent.
     pub conversation: Option<SavedConversation>,
-    /// Its environment, without secrets.
+    /// Its environment, with secrets masked.
     pub env: BTreeMap<String, String>,
     /// Its ports.
     pub ports: Option<PortBlock>,
     /// The locks that it held.
     pub locks: Vec<SavedLock>,
-    /// When it last wrote something.
+    /// Time of its last output.
     pub last_activity: Option<Timestamp>,
-    /// When this was written.
+    /// Time of this snapshot.
     pub written: Timestamp,
 }
 
-/// A conversation, by reference.
+/// A reference to a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedConversation {
     /// Its id.
     pub id: ConversationId,
-    /// Those that the pane had before, oldest first.
+    /// Earlier conversations of the pane, oldest first.
     pub earlier: Vec<ConversationId>,
-    /// The agent's own transcript of it.
+    /// The path of the agent's transcript.
     pub transcript: Option<String>,
-    /// How long that was, in bytes.
+    /// The length of the transcript in bytes.
     pub offset: Option<u64>,
 }
 
@@ -76,15 +76,15 @@ pub struct SavedConversation {
 pub struct SavedLock {
     /// Its id.
     pub id: LockId,
-    /// What is locked.
+    /// The locked path.
     pub path: String,
-    /// With everything below it.
+    /// Whether everything below the path is locked too.
     pub tree: bool,
-    /// How much of it.
+    /// Shared or exclusive.
     pub mode: LockMode,
-    /// Its place among all locks ever granted.
+    /// The fencing token.
     pub token: Token,
-    /// When it was granted.
+    /// When the lock was granted.
     pub acquired: Timestamp,
 }
 
@@ -101,24 +101,24 @@ impl From<Held> for SavedLock {
     }
 }
 
-/// What can be seen of a pane besides its launch record.
+/// The observations about a pane that complement its launch record.
 #[derive(Clone, Debug, Default)]
-pub struct Sightings {
-    /// The agent's transcript and its length.
+pub struct PaneObservation {
+    /// The path and length of the agent's transcript.
     pub transcript: Option<(String, u64)>,
     /// The locks that it holds.
     pub locks: Vec<SavedLock>,
-    /// When it last wrote something.
+    /// Time of its last output.
     pub last_activity: Option<Timestamp>,
 }
 
 impl SavedState {
-    /// The state of a pane, from its record and what can be seen of it.
+    /// Makes a snapshot of a pane from its record and the observations.
     #[must_use]
     pub fn of(
         launch: &LaunchRecord,
         (state, ending): (PaneState, Option<Ending>),
-        seen: Sightings,
+        seen: PaneObservation,
         now: Timestamp,
     ) -> Self {
         let env =
@@ -149,13 +149,13 @@ impl SavedState {
         }
     }
 
-    /// Whether it is about this pane. One that is not was moved here by somebody.
+    /// Returns true if this is the snapshot of the given pane, and was not moved here from another.
     #[must_use]
     pub fn is_of(&self, pane: PaneId, session: SessionId) -> bool {
         self.pane == pane && self.session == session
     }
 
-    /// Whether it says the same as another one, whenever they were written.
+    /// Returns true if both snapshots are equal except for their time.
     #[must_use]
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         *self == Self { written: self.written, ..other.clone() }

@@ -1,36 +1,35 @@
-//! Templates: what a session begins with. Which parts they have, and what may be in them (R26).
+//! Session templates: their parts and limits (R26).
 
 use std::path::{Component, Path};
 
-/// The description of a template, in its directory.
+/// The file that describes a template, in the template's directory.
 pub const FILE: &str = "template.toml";
 
-/// The parts of a template. Each is copied to the same name in a session's directory.
+/// The parts of a template. Each is copied to the directory of that name in the session.
 pub const PARTS: [&str; 3] = ["unit", "workflows", "files"];
 
-/// The directories that every session has, whatever it was made from.
+/// The directories that every session has, with or without a template.
 pub const SESSION_DIRS: [&str; 3] = ["unit", "workflows", "logs"];
 
-/// The template that comes with ccmux. A user's own of that name takes its place.
+/// The template that ships with ccmux. A user's template of that name replaces it.
 pub const SHIPPED: &str = "default";
 
-/// The most that a template may hold, in bytes.
+/// The maximum total size of a template, in bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 
-/// The most files, directories and links that it may hold.
+/// The maximum number of files, directories and links in a template.
 pub const MOST_ENTRIES: usize = 10_000;
 
-/// Whether a link that lies at `at` in a template, relative to its top, and leads to `leads`, stays
-/// within the template's parts. What leads out of them would make a copy share something with
-/// whoever else can write there.
+/// Returns true if a link at `at` (relative to the template's root) to `target` stays within the
+/// parts of the template. A link out of it would share files between the copy and others.
 #[must_use]
-pub fn stays_inside(at: &Path, leads: &Path) -> bool {
-    if leads.is_absolute() {
+pub fn stays_inside(at: &Path, target: &Path) -> bool {
+    if target.is_absolute() {
         return false;
     }
     let mut place: Vec<&std::ffi::OsStr> = at.iter().collect();
     place.pop();
-    for part in leads.components() {
+    for part in target.components() {
         match part {
             Component::Normal(name) => place.push(name),
             Component::CurDir => {}
@@ -51,7 +50,7 @@ mod tests {
 
     /// R26: a copy shares nothing with its original.
     #[test]
-    fn a_link_stays_inside_or_is_no_part_of_a_template() {
+    fn link_out_of_the_template_is_rejected() {
         let cases = [
             ("unit/a/link", "../b", true),
             ("unit/link", "../workflows/plan.md", true),
@@ -62,8 +61,8 @@ mod tests {
             ("unit/link", "../../unit/x", false),
             ("unit/link", "/etc/passwd", false),
         ];
-        for (at, leads, inside) in cases {
-            assert_eq!(stays_inside(Path::new(at), Path::new(leads)), inside, "{at} -> {leads}");
+        for (at, target, inside) in cases {
+            assert_eq!(stays_inside(Path::new(at), Path::new(target)), inside, "{at} -> {target}");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Points in time, as they are stored and shown.
+//! Points in time.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970 in UTC.
+/// Milliseconds since 1970-01-01 UTC.
 ///
-/// The wall clock may jump, so nothing decides by comparing two of these: they are for people and
-/// for retention times, where a jump costs at most patience.
+/// The wall clock may jump, so timestamps are for display and for retention periods, where a jump
+/// does no harm; they do not order events.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Days since the epoch, and milliseconds within the day.
+    /// Returns the days since the epoch and the milliseconds within the day.
     fn split(self) -> (i64, i64) {
         const DAY: i64 = 86_400_000;
         (self.0.div_euclid(DAY), self.0.rem_euclid(DAY))
     }
 }
 
-/// RFC 3339 with seconds, in UTC: `2026-11-15T20:58:54Z`.
+/// Formats the time as RFC 3339 with seconds, in UTC: `2026-11-15T20:58:54Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, millis) = self.split();
@@ -33,8 +33,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The proleptic Gregorian date of a day counted from 1970-01-01, by counting whole 400-year cycles
-/// in years that begin in March, so that the leap day is the last day of a year.
+/// Returns the proleptic Gregorian date (year, month, day) of a day counted from 1970-01-01. Years
+/// start in March, so that the leap day is the last day of a year; 400-year cycles are equal.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     const CYCLE: i64 = 146_097;
     let shifted = days + 719_468;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamps_read_as_utc_dates() {
+    fn timestamp_displays_as_utc_date() {
         let cases = [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400_000, "2000-02-29T00:00:00Z"),

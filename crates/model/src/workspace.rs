@@ -1,38 +1,38 @@
-//! Where a pane works: a tree of its own, or one that it shares (R16).
+//! Workspaces: the directory tree that a pane works in (R16).
 //!
-//! What there is to choose from, which of it follows from where a pane is asked for, and what is
-//! remembered of the choice. Making and removing trees is somebody else's business.
+//! This module defines the kinds of workspace, chooses one for a directory ([`choose`]), and defines
+//! the record of the choice. It does not create or remove trees.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
 
-/// What kind of tree a pane works in.
+/// The kind of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspaceKind {
-    /// Whatever fits the directory: see [`choose`].
+    /// Chosen by [`choose`] to suit the directory.
     #[default]
     Auto,
-    /// A git work tree on a branch of its own.
+    /// A git work tree on its own branch.
     Worktree,
-    /// A git clone with a branch of its own.
+    /// A git clone on its own branch.
     Clone,
     /// A copy of the directory.
     Copy,
-    /// The directory itself, together with everybody else in it.
+    /// The directory itself, shared with other panes and the user.
     Shared,
-    /// A directory with nothing in it.
+    /// An empty directory.
     Empty,
 }
 
 impl WorkspaceKind {
-    /// All of them, in the order in which they are explained.
+    /// All kinds, in the order in which they are documented.
     pub const ALL: [Self; 6] =
         [Self::Auto, Self::Worktree, Self::Clone, Self::Copy, Self::Shared, Self::Empty];
 
-    /// The word for it, in files and on the command line.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,29 +48,29 @@ impl WorkspaceKind {
 
 words!(WorkspaceKind);
 
-/// Where a pane works, as it was decided when the pane was made. Part of its launch record.
+/// The workspace of a pane, as chosen when the pane was created. Part of its launch record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
-    /// What it is; never [`WorkspaceKind::Auto`].
+    /// The kind; never [`WorkspaceKind::Auto`].
     pub kind: WorkspaceKind,
     /// Its root, as an absolute path.
     pub path: String,
-    /// What it was made from: the root of the user's work tree, or the directory.
+    /// The original: the root of the user's work tree, or the directory.
     pub source: String,
-    /// The directory that all work trees of the repository share, where there is one.
+    /// The git directory that all work trees of the repository share, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The branch that was made for it.
+    /// The branch that was created for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that the branch began at.
+    /// The commit that the branch started at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
 }
 
-/// A workspace, and where in it a pane starts.
+/// A workspace and the directory in it where a pane starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkspacePlace {
     /// The workspace.
     pub workspace: Workspace,
     /// The directory to start in, as an absolute path.
@@ -78,144 +78,157 @@ pub struct Place {
 }
 
 impl Workspace {
-    /// Whether it was made for the pane, and goes with it.
+    /// Returns true if it was created for the pane and is removed with it.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.kind != WorkspaceKind::Shared
     }
 
-    /// Whether git knows of it.
+    /// Returns true if it is a git work tree or clone.
     #[must_use]
-    pub fn is_of_git(&self) -> bool {
+    pub fn is_git(&self) -> bool {
         matches!(self.kind, WorkspaceKind::Worktree | WorkspaceKind::Clone)
     }
 }
 
-/// The repository that a directory is in.
+/// The state of the git repository that contains a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InRepository {
-    /// None.
+pub enum RepositoryState {
+    /// There is no repository.
     No,
-    /// It looks so, and there is no git to ask.
+    /// There seems to be one, but git is not installed.
     WithoutGit,
-    /// One without a commit: there is nothing yet that a branch could begin at.
+    /// The repository has no commit that a branch could start at.
     WithoutCommit,
-    /// One that git will not or cannot use, and why.
+    /// git refuses to use the repository, for this reason.
     Unusable(String),
-    /// One with commits.
+    /// The repository has commits.
     Yes,
 }
 
-/// What is known of the directory that a pane was asked for in.
-pub struct Site<'a> {
-    /// The directory.
+/// The facts about the directory from which a workspace is made.
+pub struct SourceDirectory<'a> {
+    /// The path.
     pub dir: &'a str,
-    /// It is the user's home, or the root of everything.
+    /// Whether it is the user's home directory or the root directory.
     pub is_home_or_root: bool,
-    /// The directories of panes are below it: a copy of it would contain itself.
+    /// Whether it contains the panes' directories, so that a copy would contain itself.
     pub holds_panes: bool,
-    /// The repository.
-    pub repository: InRepository,
-    /// The most bytes that a copy may have.
+    /// The state of its repository.
+    pub repository: RepositoryState,
+    /// The maximum size of a copy, in bytes.
     pub limit: u64,
-    /// Whether a copy would have no more than that. Looks at all of it, so it is asked last.
+    /// Returns true if a copy would not exceed the limit. Walks the whole tree, so it is called
+    /// last.
     pub fits: &'a dyn Fn() -> bool,
 }
 
-/// Why a pane does not get the tree that it was asked for with.
+/// A workspace that cannot be made from a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Nobody wants a copy of these.
-    #[error("`{0}` is nothing that a pane gets a copy of")]
+pub enum WorkspaceRefused {
+    /// The directory must not be copied.
+    #[error(
+        "`{0}` is your home directory or the root directory; it cannot be copied into a workspace"
+    )]
     HomeOrRoot(String),
     /// A copy would contain itself.
-    #[error("`{0}` contains the state of ccmux and cannot be copied for a pane")]
+    #[error("`{0}` contains the state directory of ccmux; it cannot be copied into a workspace")]
     HoldsPanes(String),
-    /// Too much.
-    #[error("`{dir}` takes more than {} MiB, the most that is copied for a pane", limit >> 20)]
+    /// The directory exceeds the limit.
+    #[error("`{dir}` is larger than {} MiB, the limit for a copy", limit >> 20)]
     TooLarge {
         /// The directory.
         dir: String,
-        /// The most bytes that are copied.
+        /// The limit in bytes.
         limit: u64,
     },
     /// There is no repository.
-    #[error("`{0}` is in no git repository")]
+    #[error("`{0}` is not in a git repository")]
     NoRepository(String),
-    /// There may be one, and nobody to ask.
-    #[error("git, which the repository of `{0}` needs, is not on your PATH")]
+    /// git is not installed.
+    #[error("cannot use the git repository of `{0}`: git not found in PATH")]
     WithoutGit(String),
-    /// There is nothing to begin at.
-    #[error("the git repository of `{0}` has no commit yet")]
+    /// The repository has no commit.
+    #[error("the git repository of `{0}` has no commits yet")]
     WithoutCommit(String),
-    /// Git does not want to.
-    #[error("git cannot use the repository of `{dir}`: {why}")]
+    /// git refuses to use the repository.
+    #[error("cannot use the git repository of `{dir}`: {why}")]
     Unusable {
         /// The directory.
         dir: String,
-        /// What git said.
+        /// The message of git.
         why: String,
     },
 }
 
-impl Refused {
-    /// What the user can do about it.
-    pub const HINT: &'static str = "choose with --workspace: shared works in the directory itself, \
-                                    empty in an empty one, worktree or clone on a branch of a git \
-                                    repository, copy in a copy; or name a project with --cwd";
+impl WorkspaceRefused {
+    /// The hint for the user.
+    pub const HINT: &'static str = "choose with --workspace: `shared` uses the directory itself, \
+                                    `empty` an empty directory, `worktree` or `clone` a branch of \
+                                    a git repository, `copy` a copy; or choose another directory \
+                                    with --cwd";
 }
 
-/// What kind of tree a pane gets that asks for `asked`.
+/// Returns the kind of workspace for a request for `asked`.
 ///
 /// # Errors
 ///
-/// [`Refused`], if it can have none of that kind, or if nothing follows from the directory.
+/// [`WorkspaceRefused`] if the directory does not allow that kind, or any kind for
+/// [`WorkspaceKind::Auto`].
 pub fn choose(
     asked: WorkspaceKind,
     legacy: bool,
-    site: &Site<'_>,
-) -> Result<WorkspaceKind, Refused> {
+    site: &SourceDirectory<'_>,
+) -> Result<WorkspaceKind, WorkspaceRefused> {
     let dir = || site.dir.to_owned();
     match asked {
         WorkspaceKind::Auto if legacy => Ok(WorkspaceKind::Shared),
         WorkspaceKind::Shared | WorkspaceKind::Empty => Ok(asked),
         WorkspaceKind::Auto => match &site.repository {
-            InRepository::Yes => Ok(WorkspaceKind::Worktree),
-            InRepository::Unusable(why) => Err(Refused::Unusable { dir: dir(), why: why.clone() }),
-            InRepository::No | InRepository::WithoutGit | InRepository::WithoutCommit => {
-                if site.is_home_or_root { Err(Refused::HomeOrRoot(dir())) } else { copy(site) }
+            RepositoryState::Yes => Ok(WorkspaceKind::Worktree),
+            RepositoryState::Unusable(why) => {
+                Err(WorkspaceRefused::Unusable { dir: dir(), why: why.clone() })
+            }
+            RepositoryState::No | RepositoryState::WithoutGit | RepositoryState::WithoutCommit => {
+                if site.is_home_or_root {
+                    Err(WorkspaceRefused::HomeOrRoot(dir()))
+                } else {
+                    copy(site)
+                }
             }
         },
         WorkspaceKind::Copy => copy(site),
         WorkspaceKind::Worktree | WorkspaceKind::Clone => match &site.repository {
-            InRepository::Yes => Ok(asked),
-            InRepository::No => Err(Refused::NoRepository(dir())),
-            InRepository::WithoutGit => Err(Refused::WithoutGit(dir())),
-            InRepository::WithoutCommit => Err(Refused::WithoutCommit(dir())),
-            InRepository::Unusable(why) => Err(Refused::Unusable { dir: dir(), why: why.clone() }),
+            RepositoryState::Yes => Ok(asked),
+            RepositoryState::No => Err(WorkspaceRefused::NoRepository(dir())),
+            RepositoryState::WithoutGit => Err(WorkspaceRefused::WithoutGit(dir())),
+            RepositoryState::WithoutCommit => Err(WorkspaceRefused::WithoutCommit(dir())),
+            RepositoryState::Unusable(why) => {
+                Err(WorkspaceRefused::Unusable { dir: dir(), why: why.clone() })
+            }
         },
     }
 }
 
-fn copy(site: &Site<'_>) -> Result<WorkspaceKind, Refused> {
+fn copy(site: &SourceDirectory<'_>) -> Result<WorkspaceKind, WorkspaceRefused> {
     let dir = site.dir.to_owned();
     if site.holds_panes {
-        return Err(Refused::HoldsPanes(dir));
+        return Err(WorkspaceRefused::HoldsPanes(dir));
     }
     if !(site.fits)() {
-        return Err(Refused::TooLarge { dir, limit: site.limit });
+        return Err(WorkspaceRefused::TooLarge { dir, limit: site.limit });
     }
     Ok(WorkspaceKind::Copy)
 }
 
-/// The branch of a pane: `ccmux/SESSION/PANE`, or the nearest that git takes and that is not in the
-/// way of one of `taken`, nor they in its.
+/// Returns a branch name for a pane: `ccmux/SESSION/PANE`, or a similar one that is valid for git and
+/// does not collide with any of `taken`.
 #[must_use]
 pub fn branch(session: &Name, pane: &Name, taken: &[String]) -> String {
     let (session, pane) = (branch_part(session.as_str()), branch_part(pane.as_str()));
     let nested = format!("ccmux/{session}");
     let blocked = |dir: &str| taken.iter().any(|branch| branch == dir);
-    // A branch cannot be below another one.
+    // git cannot have both a branch `a` and a branch `a/b`.
     let stem = if blocked("ccmux") || blocked(&nested) {
         format!("ccmux-{session}-{pane}")
     } else {
@@ -231,7 +244,7 @@ pub fn branch(session: &Name, pane: &Name, taken: &[String]) -> String {
         .expect("fewer branches are taken than there are numbers")
 }
 
-/// A name as one part of the name of a branch. Most are; git is particular about dots.
+/// Makes a name valid as one component of a branch name; git has special rules for dots.
 fn branch_part(name: &str) -> String {
     let mut part = String::with_capacity(name.len());
     for c in name.chars() {
@@ -250,8 +263,8 @@ fn branch_part(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn site<'a>(repository: InRepository, fits: &'a dyn Fn() -> bool) -> Site<'a> {
-        Site {
+    fn site<'a>(repository: RepositoryState, fits: &'a dyn Fn() -> bool) -> SourceDirectory<'a> {
+        SourceDirectory {
             dir: "/src",
             is_home_or_root: false,
             holds_panes: false,
@@ -261,36 +274,36 @@ mod tests {
         }
     }
 
-    /// R16, design: what `auto` comes to.
+    /// R16, design.
     #[test]
-    fn what_follows_from_a_directory_is_a_work_tree_a_copy_or_a_question() {
+    fn auto_chooses_worktree_or_copy_or_fails() {
         use WorkspaceKind::{Auto, Copy, Empty, Shared, Worktree};
         let (yes, no): (&dyn Fn() -> bool, &dyn Fn() -> bool) = (&|| true, &|| false);
-        let auto = |site: &Site<'_>| choose(Auto, false, site);
+        let auto = |site: &SourceDirectory<'_>| choose(Auto, false, site);
 
-        assert_eq!(auto(&site(InRepository::Yes, no)), Ok(Worktree));
-        assert_eq!(auto(&site(InRepository::No, yes)), Ok(Copy));
-        assert_eq!(auto(&site(InRepository::WithoutCommit, yes)), Ok(Copy));
-        let large = auto(&site(InRepository::No, no)).unwrap_err();
+        assert_eq!(auto(&site(RepositoryState::Yes, no)), Ok(Worktree));
+        assert_eq!(auto(&site(RepositoryState::No, yes)), Ok(Copy));
+        assert_eq!(auto(&site(RepositoryState::WithoutCommit, yes)), Ok(Copy));
+        let large = auto(&site(RepositoryState::No, no)).unwrap_err();
         assert!(large.to_string().contains("1024 MiB"), "{large}");
-        let home = Site { is_home_or_root: true, ..site(InRepository::No, yes) };
-        assert_eq!(auto(&home), Err(Refused::HomeOrRoot("/src".to_owned())));
-        let holder = Site { holds_panes: true, ..site(InRepository::No, yes) };
-        assert_eq!(auto(&holder), Err(Refused::HoldsPanes("/src".to_owned())));
-        let strange = InRepository::Unusable("dubious".to_owned());
-        assert!(matches!(auto(&site(strange, yes)), Err(Refused::Unusable { .. })));
-        for legacy in [&home, &holder, &site(InRepository::Yes, yes)] {
+        let home = SourceDirectory { is_home_or_root: true, ..site(RepositoryState::No, yes) };
+        assert_eq!(auto(&home), Err(WorkspaceRefused::HomeOrRoot("/src".to_owned())));
+        let holder = SourceDirectory { holds_panes: true, ..site(RepositoryState::No, yes) };
+        assert_eq!(auto(&holder), Err(WorkspaceRefused::HoldsPanes("/src".to_owned())));
+        let strange = RepositoryState::Unusable("dubious".to_owned());
+        assert!(matches!(auto(&site(strange, yes)), Err(WorkspaceRefused::Unusable { .. })));
+        for legacy in [&home, &holder, &site(RepositoryState::Yes, yes)] {
             assert_eq!(choose(Auto, true, legacy), Ok(Shared));
             assert_eq!(choose(Shared, false, legacy), Ok(Shared));
             assert_eq!(choose(Empty, false, legacy), Ok(Empty));
         }
         assert_eq!(
-            choose(Worktree, true, &site(InRepository::No, yes)),
-            Err(Refused::NoRepository("/src".to_owned()))
+            choose(Worktree, true, &site(RepositoryState::No, yes)),
+            Err(WorkspaceRefused::NoRepository("/src".to_owned()))
         );
     }
 
-    /// What `git check-ref-format` says of a branch.
+    /// Follows the rules of `git check-ref-format`.
     fn git_takes(branch: &str) -> bool {
         let part = |part: &str| {
             !part.is_empty() && !part.starts_with(['.', '-']) && !part.ends_with(".lock")
@@ -302,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn git_takes_the_branch_of_every_name() {
+    fn branch_is_valid_for_every_name() {
         let names = ["dev1", "a.lock", "a..b", "a.", "a.lock.lock", "x...", "A_b-c", "v1.2.lock."];
         let names = names.map(|text| text.parse::<Name>().unwrap());
         for session in &names {
@@ -315,7 +328,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_is_there_a_branch_is_found_that_git_takes_and_that_is_free(
+        fn branch_is_valid_and_does_not_collide(
             session in "[A-Za-z0-9][A-Za-z0-9._-]{0,12}",
             pane in "[A-Za-z0-9][A-Za-z0-9._-]{0,12}",
             others in proptest::collection::vec("ccmux(/[a-z]{1,3}){0,3}", 0..6),
@@ -336,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn no_branch_is_in_the_way_of_another() {
+    fn branch_avoids_taken_names_and_prefixes() {
         let (session, pane) = ("team".parse().unwrap(), "dev".parse().unwrap());
         let taken = |taken: &[&str]| {
             let taken: Vec<String> = taken.iter().map(|&text| text.to_owned()).collect();
@@ -351,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_read_back_as_what_it_was_written_for() {
+    fn workspace_kind_round_trips() {
         for kind in WorkspaceKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let unknown = "branch".parse::<WorkspaceKind>().unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "\"branch\" is none of auto, worktree, clone, copy, shared, empty"
+            "unknown value \"branch\"; expected one of auto, worktree, clone, copy, shared, empty"
         );
     }
 }

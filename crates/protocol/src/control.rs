@@ -1,299 +1,307 @@
-//! What clients ask of the daemon, and what it answers.
+//! Requests to the daemon and its replies.
 //!
-//! The views in here are the JSON that `--json` prints and the HTTP API will serve: one shape per
-//! thing, whoever asks.
+//! The views in replies are the JSON that `--json` prints and the HTTP API returns.
 
 use std::collections::BTreeMap;
 
-use model::event::Event;
 use model::health::Health;
-use model::isolation::Isolation;
-use model::limits::{Frozen, LimitWishes};
-use model::ports::PortBlock;
-use model::{
-    ConversationId, Ending, LaunchRequest, Name, PaneId, PaneState, Size, Timestamp, WorkspaceKind,
-};
+use model::limits::LimitOverrides;
+use model::{Ending, LaunchRequest, Name, PaneId, Size};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::environment::EnvironmentView;
 use crate::error::ErrorBody;
-use crate::gc::Collected;
+use crate::gc::GcReport;
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::http::{ServeRequest, Serving, TokenRequest, TokenView};
-use crate::limits::{LimitsView, PaneLimits};
-use crate::locks::{LockRequest, LockView, Locks};
-use crate::look::{Text, Typing, Until, View};
+use crate::limits::PaneLimits;
+use crate::locks::{LockRequest, Locks};
 use crate::message::{MessageRequest, Messages};
+use crate::pane_io::{ReadView, Text, Typing, Until};
 use crate::run::{RunAnswer, RunRequest, UpAnswer, UpRequest};
 use crate::session::{MigrateRequest, Migration, TemplateRequest, TemplatesAnswer};
 use crate::workspace::{ShareAnswer, ShareRequest, TrustAnswer, TrustRequest};
 
 pub use crate::session::SessionView;
+pub use crate::view::{ListedSession, LiveView, PaneView};
 
-/// A question to the daemon.
+/// The file name of the control socket in the daemon's run directory.
+pub const SOCKET: &str = "control.sock";
+
+/// A request to the daemon.
+///
+/// A `target` is a name, an id or a unique prefix of an id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
-    /// Start a pane. Answered by [`Response::Pane`] when its process runs and the record of it is
+    /// Start a pane. Replies with [`Response::Pane`] when its process runs and its record is
     /// durable.
     New(Box<LaunchRequest>),
-    /// Make a session with all its panes: [`Response::Run`] when everything of it is durable.
+    /// Create a session with all its panes. Replies with [`Response::Run`] when everything is
+    /// durable.
     Run(Box<RunRequest>),
-    /// Bring a team to what is described: [`Response::Up`].
+    /// Reconcile a team with its description: [`Response::Up`].
     Up(Box<UpRequest>),
-    /// Every session with its panes: [`Response::Sessions`].
+    /// List every session with its panes: [`Response::Sessions`].
     List,
-    /// One pane or session: [`Response::Pane`] or [`Response::Session`].
+    /// Show one pane or session: [`Response::Pane`] or [`Response::Session`].
     Show {
-        /// Name, id or unique beginning of an id.
+        /// The pane or session.
         target: String,
     },
-    /// The one pane that is meant, and where its keeper listens: [`Response::Located`].
-    ///
-    /// A session stands for its only live pane. None: the pane created last among the live ones.
+    /// Find the directory of one live pane: [`Response::Located`].
     Locate {
-        /// Name, id or unique beginning of an id.
+        /// The pane, or a session with exactly one live pane (default: the newest live pane).
         target: Option<String>,
     },
-    /// Give a pane or session another name: [`Response::Pane`] or [`Response::Session`].
+    /// Rename a pane or session: [`Response::Pane`] or [`Response::Session`].
     Rename {
-        /// Name, id or unique beginning of an id.
+        /// The pane or session.
         target: String,
         /// The new name.
         name: Name,
     },
-    /// End the processes of a pane or of a whole session; keep the directories. Answered by
+    /// Stop the processes of a pane or session and keep its directories. Replies with
     /// [`Response::Pane`] or [`Response::Session`] when no process is left.
     Stop {
-        /// Name, id or unique beginning of an id.
+        /// The pane or session.
         target: String,
-        /// How long the processes may take to leave by themselves.
+        /// The grace period before the processes are killed, in milliseconds.
         grace_ms: u64,
     },
-    /// End a pane as [`Request::Stop`] does and retire its directory: [`Response::Done`].
+    /// Stop a pane as [`Request::Stop`] does and retire its directories: [`Response::Done`].
     Close {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// How long the processes may take to leave by themselves.
+        /// The grace period before the processes are killed, in milliseconds.
         grace_ms: u64,
-        /// Work that may be lost with it, each by the word for exactly that.
+        /// Tokens of unsaved work that may be discarded.
         #[serde(default)]
         discard: Vec<String>,
     },
-    /// Start a pane again that has ended, or every such pane of a session, going on with its
-    /// conversation: [`Response::Pane`] or [`Response::Session`].
+    /// Start an ended pane, or every ended pane of a session, and resume its conversation:
+    /// [`Response::Pane`] or [`Response::Session`].
     Restore {
-        /// Name, id or unique beginning of an id.
+        /// The pane or session.
         target: String,
     },
-    /// End every pane of a session and delete everything of it: [`Response::Done`] when it is out
-    /// of the registry and its directories are on their way out of the trash.
+    /// Stop every pane of a session and remove its data. Replies with [`Response::Done`] when the
+    /// session is no longer in the registry and its directories are in the trash.
     Purge {
-        /// Name, id or unique beginning of an id.
+        /// The session.
         target: String,
-        /// How long the processes may take to leave by themselves.
+        /// The grace period before the processes are killed, in milliseconds.
         grace_ms: u64,
-        /// Work that may be lost with it, each by the word for exactly that.
+        /// Tokens of unsaved work that may be discarded.
         #[serde(default)]
         discard: Vec<String>,
+        /// Delete the directories at once instead of after the retention period.
+        #[serde(default)]
+        now: bool,
     },
-    /// Look for directories that nobody needs, and deal with them: [`Response::Gc`].
+    /// Collect directories that belong to no pane: [`Response::Gc`].
     Gc {
-        /// Only say what would be done.
+        /// Report the actions without taking them.
         dry_run: bool,
-        /// Delete everything that is in the trash, however long it has been there.
+        /// Delete everything in the trash, regardless of its age.
         #[serde(default)]
         empty_trash: bool,
     },
-    /// What a pane may take and takes, after `wishes` have been granted: [`Response::Limits`].
+    /// Change the limits of a pane and report limits and usage: [`Response::Limits`].
     Limit {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// What is to be different.
-        wishes: LimitWishes,
+        /// The changes (empty: report only).
+        wishes: LimitOverrides,
     },
-    /// Let the processes of a frozen pane go on: [`Response::Pane`].
+    /// Thaw the processes of a frozen pane: [`Response::Pane`].
     Thaw {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
     },
-    /// A keeper has left news about the limits of its pane: [`Response::Done`] when they are told.
-    LimitNews {
+    /// A keeper reports that it has written limit events to disk. Replies with [`Response::Done`]
+    /// when they are recorded.
+    #[serde(rename = "limit_news")]
+    LimitEvent {
         /// The pane.
         pane: PaneId,
     },
-    /// Type into a pane: [`Response::Done`] when the terminal took all of it.
+    /// Type into a pane. Replies with [`Response::Done`] when the terminal has accepted all input.
     Send {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// What to type.
+        /// The input.
         typing: Typing,
-        /// How long the pane may take to read it.
+        /// How long the pane may take to read the input, in milliseconds.
         timeout_ms: u64,
     },
-    /// Look at a pane, alive or not: [`Response::Text`].
+    /// Read the output of a running or ended pane: [`Response::Text`].
     Read {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// What to look at.
-        view: View,
+        /// The part to read.
+        view: ReadView,
     },
-    /// Wait for something to be true of a pane: [`Response::Waited`].
+    /// Wait for a condition on a pane: [`Response::Waited`].
     Wait {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// What to wait for.
+        /// The condition.
         until: Until,
-        /// How long; none waits for ever.
+        /// The timeout in milliseconds (none: wait indefinitely).
         timeout_ms: Option<u64>,
     },
-    /// The environment of a pane, and who set what of it: [`Response::Environment`].
+    /// Show the environment of a pane and the source of each variable: [`Response::Environment`].
     Env {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
     },
-    /// The event stream: [`Response::Done`] and then frames of kind `Event`, until the connection
-    /// ends or, without `follow`, until the recorded ones are through (then [`Response::Done`]
-    /// again).
+    /// Stream events. Replies with [`Response::Done`], then sends `Event` frames. With `follow`
+    /// the stream continues until the connection ends; otherwise it ends with a second
+    /// [`Response::Done`] after the recorded events.
     Events {
-        /// Only those after this number; none begins with the oldest that is kept.
+        /// Send only events after this sequence number (default: start with the oldest event).
         after: Option<u64>,
-        /// Go on with what happens from now on.
+        /// Continue with new events.
         follow: bool,
+        /// The newest set of event kinds that the client knows ([`model::event::EVENT_SET`]); newer
+        /// kinds are not sent.
+        #[serde(default)]
+        set: u32,
     },
-    /// Look at everything there is for what is wrong: [`Response::Health`].
+    /// Check the health of the installation: [`Response::Health`].
     Doctor {
-        /// What the asking client's own environment says about where programs and the user's own
-        /// directories are ([`model::environment::is_examined`]).
+        /// The client's environment variables that locate programs and user directories
+        /// ([`model::launch::inheritance::is_sent_for_diagnosis`]).
         client_env: BTreeMap<String, String>,
         /// The client's release.
         version: String,
     },
-    /// Something about locks: [`Response::Locks`].
+    /// Acquire, renew, release, check or list locks: [`Response::Locks`].
     Lock(LockRequest),
-    /// An agent is about to do something, or has done it: [`Response::Hook`].
+    /// Report from an agent's hook: [`Response::Hook`].
     Hook(HookRequest),
-    /// Something about messages between panes: [`Response::Messages`].
+    /// Send, wait for or list messages between panes: [`Response::Messages`].
     Message(MessageRequest),
-    /// Change or show which projects are trusted: [`Response::Trust`].
+    /// Change or list trusted project files: [`Response::Trust`].
     Trust(TrustRequest),
-    /// Change or show what all panes may read: [`Response::Share`].
+    /// Change or list the files every pane can read: [`Response::Share`].
     Share(ShareRequest),
-    /// Give a pane another size: [`Response::Resized`] with the one it has then. Terminals that are
-    /// attached have the last word.
+    /// Resize a pane. Replies with [`Response::Resized`] and the resulting size; attached terminals
+    /// take precedence.
     Resize {
-        /// Name, id or unique beginning of an id.
+        /// The pane.
         target: String,
-        /// The size.
+        /// The requested size.
         size: Size,
     },
-    /// Serve the HTTP API: [`Response::Serving`] once it listens.
+    /// Serve the HTTP API. Replies with [`Response::Serving`] when it listens.
     Serve(ServeRequest),
-    /// Show or replace a token of the HTTP API: [`Response::Token`].
+    /// Show or rotate a token of the HTTP API: [`Response::Token`].
     Token(TokenRequest),
-    /// Something about templates: [`Response::Templates`].
+    /// Change or list templates: [`Response::Templates`].
     Template(TemplateRequest),
-    /// Give a legacy session directories of its own: [`Response::Migration`].
+    /// Convert a legacy session to isolated workspaces: [`Response::Migration`].
     Migrate(MigrateRequest),
-    /// About the daemon itself: [`Response::Status`].
+    /// Report the daemon's status: [`Response::Status`].
     DaemonStatus,
-    /// End the daemon and leave every pane running: [`Response::Done`], then the daemon ends.
+    /// Stop the daemon and leave every pane running. Replies with [`Response::Done`], then the
+    /// daemon exits.
     DaemonStop,
 }
 
-/// The daemon's word on a question.
+/// The daemon's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// It is so.
+    /// The request succeeded.
     Ok(Response),
-    /// It is not.
+    /// The request failed.
     Error(ErrorBody),
 }
 
-/// An answer.
+/// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Response {
-    /// One pane with its session.
+    /// A pane with its session.
     Pane(Box<PaneAnswer>),
-    /// A session that was made with all its panes.
+    /// A new session with its panes.
     Run(Box<RunAnswer>),
-    /// What became of a team.
+    /// The result of reconciling a team.
     Up(Box<UpAnswer>),
-    /// One session with its panes.
+    /// A session with its panes.
     Session(SessionAnswer),
-    /// Everything there is.
+    /// Every session with its panes.
     Sessions(Listing),
-    /// Where a pane's keeper listens.
+    /// The location of a pane's keeper.
     Located {
         /// The pane.
         pane: PaneId,
         /// Its name.
         name: Name,
-        /// The pane's directory, in which the keeper's socket lies.
+        /// The pane's directory, which contains the keeper's socket.
         dir: String,
     },
     /// A piece of a pane's output.
     Text(Text),
-    /// What was waited for is true.
+    /// The result of waiting.
     Waited {
-        /// For a text: the line that matched.
+        /// The line that matched, when waiting for text.
         line: Option<String>,
-        /// For an exit, or when the pane ended before the text came: how it ended.
+        /// How the pane ended, when waiting for its exit or when it ended before the text appeared.
         ending: Option<Ending>,
     },
     /// The environment of a pane.
     Environment(Box<EnvironmentView>),
-    /// How everything is.
+    /// The health report.
     Health(Health),
-    /// What a pane may take and takes.
+    /// The limits and usage of a pane.
     Limits(PaneLimits),
-    /// What lies around, and what became of it.
-    Gc(Collected),
+    /// The result of garbage collection.
+    Gc(GcReport),
     /// Locks.
     Locks(Locks),
-    /// Whether an agent may go ahead.
+    /// Whether an agent may proceed.
     Hook(HookAnswer),
     /// Messages between panes.
     Messages(Messages),
-    /// What is trusted.
+    /// Trusted project files.
     Trust(TrustAnswer),
-    /// What is shared.
+    /// Shared files.
     Share(ShareAnswer),
     /// The size of a pane.
     Resized(Size),
-    /// Where the HTTP API listens.
+    /// The address of the HTTP API.
     Serving(Serving),
     /// A token of the HTTP API.
     Token(TokenView),
     /// Templates.
     Templates(TemplatesAnswer),
-    /// What became of a legacy session, or would.
+    /// The result, or the plan, of a migration.
     Migration(Box<Migration>),
-    /// About the daemon.
+    /// The daemon's status.
     Status(DaemonStatus),
-    /// It was done.
+    /// The request was carried out; there is nothing to return.
     Done,
 }
 
-/// `show PANE` and `new`.
+/// The reply to `show PANE` and `new`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneAnswer {
     /// The pane's session.
     pub session: SessionView,
     /// The pane.
     pub pane: PaneView,
-    /// What was not done that somebody may have expected, for people.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// It was there already: an earlier request with the same key has made it.
+    /// Whether an earlier request with the same idempotency key created the pane.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
 }
 
-/// `show SESSION`.
+/// The reply to `show SESSION`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionAnswer {
     /// The session.
@@ -302,174 +310,42 @@ pub struct SessionAnswer {
     pub panes: Vec<PaneView>,
 }
 
-/// `ls`.
+/// The reply to `ls`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     /// Every session, oldest first.
     pub sessions: Vec<ListedSession>,
-    /// What could not be read and was left out, for people.
+    /// Records that could not be read and are missing from the listing, as text for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-/// A session in a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = ListedSession)]
-pub struct ListedSession {
-    /// The session.
-    #[serde(flatten)]
-    pub session: SessionView,
-    /// Its panes, oldest first.
-    pub panes: Vec<PaneView>,
-}
-
-/// A pane, as everybody sees it. Its state is derived at the moment of asking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = PaneInfo)]
-pub struct PaneView {
-    /// Its identity.
-    #[schema(value_type = String)]
-    pub id: PaneId,
-    /// What people call it.
-    #[schema(value_type = String)]
-    pub name: Name,
-    /// The kind of program.
-    pub agent: String,
-    /// What it is for, where somebody said so.
-    pub role: Option<String>,
-    /// The unit of its session that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub unit: Option<Name>,
-    /// The process at the head of the pane, while it lives.
-    pub pid: Option<u32>,
-    /// Where it is in its life.
-    #[schema(value_type = crate::http::StateWord)]
-    pub state: PaneState,
-    /// How it ended, once it has.
-    #[schema(value_type = Option<Object>)]
-    pub ending: Option<Ending>,
-    /// The agent's configuration directory, where it has one of its own.
-    pub config_dir: Option<String>,
-    /// What keeps it apart, and how its agent is logged in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub isolation: Option<Isolation>,
-    /// How a check of the login that panes share came out; `show` says it, listings do not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub login_note: Option<String>,
-    /// Why it could write to what panes should only read; `show` says it, listings do not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared_note: Option<String>,
-    /// Where it works.
-    pub workspace: String,
-    /// What kind of tree that is, where it is on record.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<crate::http::WorkspaceWord>)]
-    pub workspace_kind: Option<WorkspaceKind>,
-    /// The branch that was made for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// Its `TMPDIR`.
-    pub temp: String,
-    /// Its `OUTPUT_DIR`.
-    pub output: String,
-    /// The ports that are its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub ports: Option<PortBlock>,
-    /// The agent's conversation, where it has one.
-    #[schema(value_type = Option<String>)]
-    pub conversation: Option<ConversationId>,
-    /// Program and arguments as they were asked for.
-    #[serde(default)]
-    pub asked: Vec<String>,
-    /// Program and arguments as they are executed.
-    pub command: Vec<String>,
-    /// The directory it was started in.
-    pub cwd: String,
-    /// When it was made.
-    #[schema(value_type = i64)]
-    pub created: Timestamp,
-    /// The pane's own directory.
-    pub dir: String,
-    /// Why its processes stand still, if they do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub frozen: Option<Frozen>,
-    /// What only its keeper knows; `show` asks for it, listings do not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<LiveView>,
-    /// What it has locked; `show` says it, listings do not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub locks: Vec<LockView>,
-    /// What happened lately between it and others over files; `show` says it, listings do not.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
-    pub conflicts: Vec<Event>,
-    /// What is wrong with it, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-}
-
-/// What a pane's keeper knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = PaneLive)]
-pub struct LiveView {
-    /// The keeper's process.
-    pub keeper_pid: u32,
-    /// The size of the screen.
-    #[schema(value_type = crate::http::SizeBody)]
-    pub size: Size,
-    /// The title that the program set.
-    pub title: String,
-    /// The oldest byte of output that is kept.
-    pub log_start: u64,
-    /// How many bytes the pane has written in its life.
-    pub log_end: u64,
-    /// How many clients are attached.
-    pub clients: usize,
-    /// When it last wrote something.
-    #[schema(value_type = Option<i64>)]
-    pub last_output: Option<Timestamp>,
-    /// What it may take and takes; keepers of older releases do not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub limits: Option<LimitsView>,
-    /// Why output is missing from the log, if some is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_problem: Option<String>,
-}
-
-/// `daemon status`.
+/// The reply to `daemon status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonStatus {
-    /// Its process.
+    /// The daemon's process id.
     pub pid: u32,
     /// Its release.
     pub version: String,
     /// The state root.
     pub home: String,
-    /// How many panes are alive.
+    /// The number of live panes.
     pub panes: usize,
-    /// Where the HTTP API listens, if it does.
+    /// The address of the HTTP API, if it listens.
     pub http: Option<String>,
-    /// The number of the latest event.
+    /// The sequence number of the latest event.
     pub last_event: u64,
-    /// What could not be read at the start and was set aside, for people.
+    /// Records that were unreadable at startup and set aside, as text for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
-
-/// A frame of kind `Event`.
-pub type EventFrame = Event;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_replies_keep_their_form_on_the_wire() {
+    fn requests_and_replies_keep_their_wire_format() {
         let show = Request::Show { target: "dev1".to_owned() };
         let text = serde_json::to_string(&show).unwrap();
         assert_eq!(text, r#"{"do":"show","target":"dev1"}"#);
@@ -477,6 +353,13 @@ mod tests {
         let new = Request::New(Box::default());
         let text = serde_json::to_string(&new).unwrap();
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), new);
+
+        // Keepers of other releases send this request.
+        let news = format!(r#"{{"do":"limit_news","pane":"{}"}}"#, PaneId::from_random([1; 16]));
+        assert_eq!(
+            serde_json::to_string(&serde_json::from_str::<Request>(&news).unwrap()).unwrap(),
+            news
+        );
 
         let done = serde_json::to_string(&Reply::Ok(Response::Done)).unwrap();
         assert_eq!(done, r#"{"ok":{"answer":"done"}}"#);

@@ -1,37 +1,37 @@
-//! What `env` answers.
+//! The reply to `env`.
 
-use model::environment::layers::{Layer, Unused};
+use model::environment::layers::{Layer, UnusedVariable};
 use model::ports::PortBlock;
 use model::{Name, PaneId};
 use serde::{Deserialize, Serialize};
 
-/// `env`: the environment with which a pane was started. Nothing secret is in here.
+/// The environment a pane was started with. Secret values are masked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentView {
     /// The pane.
     pub pane: PaneId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// What it is for, where somebody said so.
+    /// Its role, if it has one.
     pub role: Option<String>,
-    /// The ports that are its own.
+    /// Its ports.
     pub ports: Option<PortBlock>,
-    /// Every variable, in order of name.
+    /// Every variable, sorted by name.
     pub variables: Vec<VariableView>,
-    /// What was to be set as well, and was not.
+    /// Settings that were overridden or rejected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unused: Vec<Unused>,
+    pub unused: Vec<UnusedVariable>,
 }
 
-/// One variable.
+/// One environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableView {
     /// Its name.
     pub name: String,
-    /// Its value; of a secret, stars.
+    /// Its value, or asterisks for a secret.
     pub value: String,
-    /// The value is not shown.
+    /// Whether the value is masked.
     pub masked: bool,
-    /// Who set it; not known of panes of older releases.
+    /// The layer that set it (none for panes started by a release that did not record it).
     pub source: Option<Layer>,
 }

@@ -1,30 +1,30 @@
-//! Errors as they cross a socket: what, which, why, and what to do next.
+//! Errors as they cross a socket: code, message, hint and details.
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of failure a client can act on. Each has one exit code of the command line.
+/// The kinds of failure a client can act on. Each maps to one exit code of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// It was tried and did not work.
+    /// The operation was attempted and failed.
     Failed,
-    /// The request itself is wrong.
+    /// The request is invalid.
     Usage,
-    /// There is no such session, pane or file.
+    /// The session, pane or file does not exist.
     NotFound,
-    /// It would collide with something, or is not allowed in this state.
+    /// The operation conflicts with existing state or is not allowed in this state.
     Conflict,
-    /// It did not happen in time.
+    /// The operation did not finish in time.
     TimedOut,
-    /// The daemon cannot be reached or cannot talk to us.
+    /// The daemon cannot be reached or speaks an incompatible protocol.
     Unreachable,
-    /// A release newer than this one said something else.
+    /// A code introduced by a newer release.
     #[serde(other)]
     Unknown,
 }
 
 impl ErrorCode {
-    /// The exit code of the command line.
+    /// Returns the exit code of the command line.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -38,41 +38,41 @@ impl ErrorCode {
     }
 }
 
-/// A failure, for programs and for people.
+/// A failure in the form that is sent to clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ErrorBody {
-    /// Which kind.
+    /// The kind of failure.
     pub code: ErrorCode,
-    /// What, which and why; completes "error: …".
+    /// What failed and why; completes "error: …".
     pub message: String,
-    /// What to do next.
+    /// What the user can do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What a program may want to know beyond that.
+    /// Further information for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
 }
 
 impl ErrorBody {
-    /// A failure without advice.
+    /// Creates a failure without a hint.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, details: None }
     }
 
-    /// The same with advice.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same with details for programs.
+    /// Sets the details for programs.
     ///
     /// # Panics
     ///
-    /// If they have keys that are not text; ours have none.
+    /// If `details` has map keys that are not strings.
     #[must_use]
     pub fn details(mut self, details: &impl Serialize) -> Self {
         self.details = Some(serde_json::to_value(details).expect("details have string keys only"));

@@ -1,4 +1,4 @@
-//! Frames: how a stream of bytes becomes messages.
+//! Frames: messages on a byte stream.
 //!
 //! ```text
 //! +----------------+--------+------------------+
@@ -6,64 +6,64 @@
 //! +----------------+--------+------------------+
 //! ```
 //!
-//! The length is checked before anything is allocated, so garbage on a socket costs its reader
-//! five bytes and an error.
+//! The length is checked before the body is allocated, so invalid input costs the reader five bytes
+//! and an error.
 
 use std::io::{self, Read, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Bytes before the body.
+/// Length of the header in bytes.
 pub const HEADER: usize = 5;
 
-/// The longest body. What is longer is sent in pieces.
+/// The longest body of one frame. A longer message is split into [`Kind::Part`] frames.
 pub const MAX_BODY: usize = 8 << 20;
 
-/// The longest answer that a client takes in pieces: listings of a hundred thousand panes fit.
+/// The longest message a client reassembles from parts. A listing of 100,000 panes fits.
 pub const MAX_ANSWER: usize = 256 << 20;
 
-/// What a frame is.
+/// The type of a frame.
 ///
-/// Numbers are part of the protocol: they are added to and never change.
+/// The numbers are part of the protocol: new ones may be added, existing ones never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// First frame of a client: [`crate::greeting::Hello`].
+    /// The first frame of a client: [`crate::greeting::Hello`].
     Hello = 1,
-    /// The server's consent: [`crate::greeting::Welcome`].
+    /// The server accepts: [`crate::greeting::Welcome`].
     Welcome = 2,
-    /// The server's refusal: [`crate::greeting::Refusal`]. The connection ends after it.
+    /// The server refuses: [`crate::greeting::Refusal`]. It then closes the connection.
     Refused = 3,
-    /// A question, as JSON.
+    /// A request as JSON.
     Request = 4,
-    /// Its answer, as JSON.
+    /// The reply to a request as JSON.
     Reply = 5,
-    /// One event of a stream that was asked for, as JSON.
+    /// One event of a requested stream as JSON.
     Event = 6,
-    /// The beginning of a body that is longer than one may be; the next frame goes on with it.
+    /// A leading part of a body longer than [`MAX_BODY`]; the next frame continues it.
     Part = 7,
     /// Attach to a pane: [`crate::pane::Attach`].
     Attach = 16,
-    /// Keys from an attached client, as they came from its terminal.
+    /// Input from an attached client, as read from its terminal.
     Input = 17,
-    /// The client's terminal has another size: [`model::Size`] as JSON.
+    /// The client's terminal was resized: [`model::Size`] as JSON.
     Resize = 18,
-    /// The client wants to leave.
+    /// The client detaches.
     Detach = 19,
-    /// The attachment holds: [`crate::pane::Attached`].
+    /// The client is attached: [`crate::pane::Attached`].
     Attached = 32,
-    /// u64 LE offset, then escape sequences that rebuild the screen as of that offset.
+    /// A u64 LE offset, then escape sequences that reproduce the screen at that offset.
     Snapshot = 33,
-    /// u64 LE offset, then the pane's output from that offset on.
+    /// A u64 LE offset, then the pane's output starting at that offset.
     Output = 34,
-    /// Bytes to write to the client's terminal as they are.
+    /// Bytes to write unchanged to the client's terminal.
     Paint = 35,
-    /// The pane has another size: [`model::Size`] as JSON.
+    /// The pane was resized: [`model::Size`] as JSON.
     Resized = 36,
-    /// The pane has ended: [`model::Ending`].
+    /// The pane's process ended: [`model::Ending`].
     Ended = 37,
-    /// The keeper let go of the client: [`crate::pane::Detached`].
+    /// The keeper detached the client: [`crate::pane::Detached`].
     Detached = 38,
 }
 
@@ -97,46 +97,50 @@ impl Kind {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// What it says.
+    /// Its contents.
     pub body: Vec<u8>,
 }
 
-/// The bytes are not frames.
+/// A byte stream that is not a sequence of frames.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Nobody sends a body this long.
-    #[error("a frame of {0} bytes, more than the {MAX_BODY} allowed")]
+    /// The header announces a body longer than [`MAX_BODY`].
+    #[error("frame of {0} bytes exceeds the maximum of {MAX_BODY}")]
     TooLong(u32),
-    /// Not a kind that this release knows.
-    #[error("a frame of unknown kind {0}")]
+    /// This release does not know the frame's kind.
+    #[error("unknown frame kind {0}")]
     UnknownKind(u8),
-    /// The body does not say what its kind promises.
-    #[error("a {kind:?} frame that cannot be read: {why}")]
+    /// The body does not match the frame's kind.
+    #[error("invalid {kind:?} frame: {why}")]
     Body {
-        /// The kind.
+        /// The frame's kind.
         kind: Kind,
-        /// What the reader said.
+        /// The parser's message.
         why: String,
     },
 }
 
 impl Frame {
-    /// A frame with these bytes.
+    /// Creates a frame with this body.
     #[must_use]
     pub fn new(kind: Kind, body: Vec<u8>) -> Self {
         Self { kind, body }
     }
 
-    /// A frame with this value as JSON.
+    /// Creates a frame with `value` as JSON.
+    ///
+    /// # Panics
+    ///
+    /// If `value` has map keys that are not strings.
     #[must_use]
     pub fn json(kind: Kind, value: &impl Serialize) -> Self {
         let body = serde_json::to_vec(value).expect("our messages have string keys only");
         Self { kind, body }
     }
 
-    /// The value in the body.
+    /// Parses the body as JSON.
     ///
     /// # Errors
     ///
@@ -146,7 +150,7 @@ impl Frame {
             .map_err(|error| FrameError::Body { kind: self.kind, why: error.to_string() })
     }
 
-    /// The frame as bytes on the wire; as several frames, if its body is longer than one may be.
+    /// Returns the encoded frame, split into parts if the body exceeds [`MAX_BODY`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let frames = 1 + self.body.len() / MAX_BODY;
@@ -162,14 +166,14 @@ impl Frame {
     }
 }
 
-/// Appends one frame whose body is `parts`, one after the other, without building it first.
+/// Appends one frame to `bytes`; its body is the concatenation of `parts`.
 ///
 /// # Panics
 ///
-/// If the body is longer than [`MAX_BODY`]; senders cut what can be long.
+/// If the body is longer than [`MAX_BODY`].
 pub fn append(bytes: &mut Vec<u8>, kind: Kind, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    assert!(length <= MAX_BODY, "a {kind:?} frame of {length} bytes");
+    assert!(length <= MAX_BODY, "a {kind:?} frame of {length} bytes exceeds MAX_BODY");
     let length = u32::try_from(length).expect("MAX_BODY fits");
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.push(kind as u8);
@@ -178,16 +182,16 @@ pub fn append(bytes: &mut Vec<u8>, kind: Kind, parts: &[&[u8]]) {
     }
 }
 
-/// Splits a stream into frames, however its bytes arrive.
+/// An incremental parser for frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
-    /// How much of `bytes` was already given out as frames.
+    /// The number of leading bytes already returned as frames.
     taken: usize,
 }
 
 impl Decoder {
-    /// Takes what was read.
+    /// Appends bytes read from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.bytes.drain(..self.taken);
@@ -196,11 +200,11 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, or none until more was read.
+    /// Returns the next complete frame, or none if more bytes are needed.
     ///
     /// # Errors
     ///
-    /// [`FrameError`]; the stream is of no use from then on.
+    /// [`FrameError`]; the stream cannot be resynchronised.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let rest = &self.bytes[self.taken..];
         let Some((header, rest)) = rest.split_at_checked(HEADER) else { return Ok(None) };
@@ -209,7 +213,7 @@ impl Decoder {
         let frame = Frame { kind, body: body.to_vec() };
         self.taken += HEADER + length;
         if self.taken == self.bytes.len() {
-            // Give a large buffer back: an idle connection should cost nothing.
+            // Release a large buffer: an idle connection should cost nothing.
             self.bytes = Vec::new();
             self.taken = 0;
         }
@@ -217,11 +221,15 @@ impl Decoder {
     }
 }
 
-/// The kind, and the length of the body that follows.
+/// Parses a header into the frame's kind and the length of its body.
 ///
 /// # Errors
 ///
-/// [`FrameError`] if these five bytes are not the head of a frame.
+/// [`FrameError`] if the bytes are not the header of a frame.
+///
+/// # Panics
+///
+/// If `header` is shorter than [`HEADER`].
 pub fn parse_header(header: &[u8]) -> Result<(Kind, usize), FrameError> {
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let size = usize::try_from(length).unwrap_or(usize::MAX);
@@ -232,11 +240,11 @@ pub fn parse_header(header: &[u8]) -> Result<(Kind, usize), FrameError> {
     Ok((kind, size))
 }
 
-/// Reads one frame; none at the orderly end of the stream.
+/// Reads one frame. Returns none if the stream ends between frames.
 ///
 /// # Errors
 ///
-/// The system's, or `InvalidData` for what is not a frame.
+/// The error of the stream, or `InvalidData` if the bytes are not a frame.
 pub fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
     let mut header = [0; HEADER];
     let mut filled = 0;
@@ -249,7 +257,7 @@ pub fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
             Err(error) => return Err(error),
         }
     }
-    let (kind, length) = parse_header(&header).map_err(invalid)?;
+    let (kind, length) = parse_header(&header)?;
     let mut body = vec![0; length];
     from.read_exact(&mut body)?;
     Ok(Some(Frame { kind, body }))
@@ -259,13 +267,15 @@ pub fn read(from: &mut impl Read) -> io::Result<Option<Frame>> {
 ///
 /// # Errors
 ///
-/// The system's.
+/// The error of the stream.
 pub fn write(to: &mut impl Write, frame: &Frame) -> io::Result<()> {
     to.write_all(&frame.encode())
 }
 
-pub(crate) fn invalid(error: FrameError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+impl From<FrameError> for io::Error {
+    fn from(error: FrameError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
 }
 
 #[cfg(test)]
@@ -282,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_any_split_of_the_stream(sent in frames(), step in 1_usize..64) {
+        fn decoder_reassembles_frames_from_any_chunking(sent in frames(), step in 1_usize..64) {
             let wire: Vec<u8> = sent.iter().flat_map(Frame::encode).collect();
             let mut decoder = Decoder::default();
             let mut received = Vec::new();
@@ -298,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_an_error_or_waits_but_never_panics(
+        fn decoder_never_panics_on_garbage(
             garbage in proptest::collection::vec(any::<u8>(), 0..400),
             step in 1_usize..64,
         ) {
@@ -317,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_nobody_sends_is_refused_before_anything_is_allocated() {
+    fn decoder_rejects_excessive_length_from_header_alone() {
         let mut decoder = Decoder::default();
 
         decoder.push(&[0xff, 0xff, 0xff, 0xff, Kind::Hello as u8]);

@@ -1,62 +1,62 @@
-//! What lies around that belongs to no pane, and what becomes of it.
+//! The reply to `gc`: directories that belong to no pane, and the action taken for each.
 
 use model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::workspace::PaneUsage;
 
-/// `gc`.
+/// The reply to `gc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
-    /// Everything that belongs to no pane: first what is in the trash.
+pub struct GcReport {
+    /// Everything that belongs to no pane; the contents of the trash come first.
     pub items: Vec<GcItem>,
-    /// What each pane takes.
+    /// Disk usage per pane.
     #[serde(default)]
     pub panes: Vec<PaneUsage>,
-    /// When the next of what is kept in the trash will be deleted.
+    /// When the next item in the trash reaches the end of its retention period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due: Option<Timestamp>,
 }
 
-/// Something that belongs to no pane.
+/// A file or directory that belongs to no pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcItem {
-    /// Where it is, or was.
+    /// Its path before the collection.
     pub path: String,
     /// What it is.
     pub kind: GcKind,
-    /// Why that becomes of it, for people.
+    /// The reason for `action`.
     pub why: String,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
-    /// What becomes of it; after a dry run, what would.
+    /// The action taken, or planned if this was a dry run.
     pub action: GcAction,
 }
 
-/// What something is that belongs to no pane.
+/// The kinds of items that belong to no pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GcKind {
-    /// A retired directory.
+    /// A retired directory in the trash.
     Trash,
-    /// A directory of a pane that is gone.
+    /// A directory whose pane no longer exists.
     Orphan,
-    /// Nothing that ccmux has made.
+    /// Something ccmux did not create.
     Unknown,
-    /// A directory that was to stay when its pane was closed.
+    /// A directory that its pane's configuration says to keep after `close`.
     Kept,
 }
 
-/// What becomes of something that belongs to no pane.
+/// The action taken for an item that belongs to no pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GcAction {
-    /// It is deleted.
+    /// Deleted.
     Delete,
-    /// It is moved to the trash.
+    /// Moved to the trash.
     Trash,
-    /// It stays.
+    /// Left in place.
     Keep,
-    /// It should have gone and is still there.
+    /// The removal failed; the item is still there.
     Failed,
 }

@@ -1,34 +1,34 @@
-//! What the hooks of agents tell the daemon, and its word on it.
+//! Reports from agent hooks and the daemon's decision.
 
 use model::PaneId;
 use model::agent::hooks::HookEvent;
 use serde::{Deserialize, Serialize};
 
-/// A hook of an agent has something to tell.
+/// A report from an agent's hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRequest {
-    /// The pane whose agent it is.
+    /// The agent's pane.
     pub pane: PaneId,
-    /// What it tells.
+    /// The event the hook reports.
     pub event: HookEvent,
-    /// The file concerned, absolute; none where it is about no file.
+    /// Absolute path of the file, if the event concerns one.
     #[serde(default)]
     pub path: Option<String>,
-    /// The prompt that was accepted.
+    /// The prompt the agent accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// How long it waits for a file that another pane holds.
+    /// How long to wait for a file that another pane has locked, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
-    /// One file in several worktrees of a repository is one file.
+    /// Treat copies of the file in several worktrees of a repository as the same file.
     #[serde(default)]
     pub together: bool,
 }
 
-/// The daemon's word.
+/// The daemon's decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookAnswer {
-    /// Why the agent must not go ahead, in words that it can act on.
+    /// Why the agent must not proceed, as an instruction the agent can act on (none: proceed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }

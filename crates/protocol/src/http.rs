@@ -1,8 +1,6 @@
-//! What is said over HTTP, and what is asked of the daemon about it.
+//! Bodies and query parameters of the HTTP API, and requests to serve it.
 //!
-//! Bodies are in camel case. What is inside of sessions and panes is what `--json` prints.
-
-mod words;
+//! Field names are in camel case. Sessions and panes have the form that `--json` prints.
 
 use std::collections::BTreeMap;
 
@@ -15,234 +13,219 @@ use model::{Name, PaneId, SessionId, SessionMode, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::control::{ListedSession, PaneView, SessionView};
 use crate::locks::LockView;
+use crate::schema;
+use crate::session::SessionView;
+use crate::view::{ListedSession, PaneView};
 
-pub use words::{
-    IsolationWord, LockModeWord, LockScopeWord, MessageStateWord, ModeWord, StateWord, StatusWord,
-    WorkspaceWord,
-};
+pub use crate::schema::SizeBody;
 
-/// Serve the HTTP API.
+/// A request to serve the HTTP API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeRequest {
-    /// Where to listen, as an address with a port; as the configuration says otherwise.
+    /// The address and port to listen on (default: from the configuration).
     pub listen: Option<String>,
-    /// Only for as long as this connection lasts.
+    /// Stop serving when this connection ends.
     pub hold: bool,
-    /// What panes that are asked for over HTTP may take over of the client's environment.
+    /// The client's environment, which panes created over HTTP may inherit.
     pub client_env: BTreeMap<String, String>,
 }
 
-/// Where the HTTP API listens.
+/// The address of the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
-    /// The address with its port.
+    /// The address and port.
     pub address: String,
-    /// What requests begin with.
+    /// The base URL of requests.
     pub url: String,
-    /// The file with the token.
+    /// The file that contains the token.
     pub token_file: String,
-    /// It did not listen before.
+    /// Whether this request started it.
     pub began: bool,
 }
 
-/// Show or replace a token.
+/// A request to show or rotate a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRequest {
-    /// Which one.
+    /// The token's scope.
     pub scope: Scope,
-    /// Make another one first; the one before is worth nothing from then on.
+    /// Generate a new token first and invalidate the old one.
     pub rotate: bool,
 }
 
-/// A token.
+/// A token of the HTTP API.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenView {
-    /// The token itself.
+    /// The secret.
     pub token: String,
-    /// What it allows.
+    /// The permissions it grants.
     pub scope: Scope,
-    /// The file it is in.
+    /// The file that contains it.
     pub file: String,
 }
 
 impl std::fmt::Debug for TokenView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Logs are no place for secrets.
+        // The secret must not appear in logs.
         f.debug_struct("TokenView").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
-/// Why a call failed (RFC 9457).
+/// A failed call (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Which kind, as a reference; the same for every problem of one `code`.
+    /// A URI reference that identifies the kind of problem; one per `code`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The status, in words.
+    /// The reason phrase of the status.
     pub title: String,
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// What, which and why.
+    /// What failed and why.
     pub detail: String,
-    /// Which kind, as one word.
+    /// The kind of problem as one word.
     pub code: String,
-    /// What to do next.
+    /// What the caller can do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The path that was called.
+    /// The path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// What a program may want to know beyond that.
+    /// Further information for programs; its form depends on `code` and the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<BTreeMap<String, serde_json::Value>>)]
     pub details: Option<serde_json::Value>,
 }
 
-/// `GET /v1/healthz`.
+/// The reply to `GET /v1/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Healthz {
-    /// `ok`.
+    /// Always `ok`.
     pub status: String,
     /// The daemon's release.
     pub version: String,
 }
 
-/// What to start in a pane.
+/// A pane to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AgentBody {
-    /// What people will call the pane; its program's name if none is given.
+    /// The pane's name (default: the name of its program).
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub name: Option<Name>,
-    /// What it is for; brings the variables of that role.
+    /// Its role, which adds the role's environment variables.
     pub role: Option<String>,
-    /// The agent to run, by name; told by the program of the command if none is named.
+    /// The agent to run (default: inferred from the command).
     pub agent: Option<String>,
-    /// The unit of the session that it belongs to.
+    /// The unit of the session it belongs to.
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub unit: Option<Name>,
-    /// What tree to work in.
-    #[schema(value_type = Option<WorkspaceWord>)]
+    /// The kind of workspace.
+    #[schema(value_type = Option<schema::WorkspaceKind>)]
     pub workspace: Option<WorkspaceKind>,
-    /// How to keep the agent apart.
-    #[schema(value_type = Option<IsolationWord>)]
+    /// How the agent is isolated.
+    #[schema(value_type = Option<schema::IsolationMethod>)]
     pub isolation: Option<Method>,
-    /// The directory to start in, absolute. None: that of the run; without one, an empty one of
-    /// its own.
+    /// Absolute path of the start directory (default: that of the run, or a new empty directory).
     pub cwd: Option<String>,
-    /// Variables for this pane.
+    /// Environment variables for this pane.
     pub env: BTreeMap<String, String>,
-    /// Arguments, of the command or of the agent.
+    /// Arguments appended to the command, or passed to the agent.
     pub args: Vec<String>,
-    /// Program and first arguments. Empty: the agent's own, or the user's shell.
+    /// Program and arguments (default: the agent's program, or the user's shell).
     pub command: Vec<String>,
-    /// What to say to the agent once it listens.
+    /// The first prompt, sent when the agent is ready.
     pub prompt: Option<String>,
 }
 
 impl AgentBody {
-    /// Program and arguments, or arguments of the named agent.
+    /// Returns the command followed by the additional arguments.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         self.command.iter().chain(&self.args).cloned().collect()
     }
 }
 
-/// A session with all its panes, made whole or not at all: with `agents`, or with a `team`.
+/// A session with all its panes, created completely or not at all: with `agents` or with a `team`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct RunBody {
-    /// Whose directories its panes work in; `isolated` if not said.
-    #[schema(value_type = Option<ModeWord>)]
+    /// Whether its panes get their own directories (default: `isolated`).
+    #[schema(value_type = Option<schema::SessionMode>)]
     pub session_mode: Option<SessionMode>,
-    /// What people will call the session; `ccmux-` and eight digits if not said.
+    /// The session's name (default: `ccmux-` and eight digits).
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub name: Option<Name>,
-    /// The template that it is made from.
+    /// The template it is created from.
     pub template: Option<String>,
-    /// The directory in which panes start that do not say otherwise, absolute. A legacy session
-    /// needs one.
+    /// Absolute path of the default start directory of the panes. Required for a legacy session.
     pub cwd: Option<String>,
-    /// Variables of every pane.
+    /// Environment variables for every pane.
     pub env: BTreeMap<String, String>,
     /// Its panes.
     #[serde(deserialize_with = "model::object::list")]
     #[schema(max_items = 64)]
     pub agents: Vec<AgentBody>,
-    /// A team instead, in the form of a team file.
+    /// A team in the form of a team file, instead of `agents`.
     #[serde(deserialize_with = "model::object::option")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<schema::Team>)]
     pub team: Option<Team>,
 }
 
-/// A session that was made.
+/// A session that was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunMade {
-    /// Its identity.
+    /// Its id.
     #[schema(value_type = String)]
     pub session_id: SessionId,
-    /// What people call it.
+    /// Its name.
     #[schema(value_type = String)]
     pub name: Name,
-    /// Whose directories its panes work in.
-    #[schema(value_type = ModeWord)]
+    /// Whether its panes have their own directories.
+    #[schema(value_type = schema::SessionMode)]
     pub session_mode: SessionMode,
-    /// How it is.
-    #[schema(value_type = StatusWord)]
+    /// Its status.
+    #[schema(value_type = schema::SessionStatus)]
     pub status: SessionStatus,
     /// Its directory.
     pub working_dir: String,
-    /// What its units have.
+    /// The directory with the descriptions of its units.
     pub unit_dir: String,
-    /// How its units work together.
+    /// The directory with its workflows.
     pub workflows_dir: String,
-    /// Its panes, as `ccmux show --json` prints them.
+    /// Its panes, as printed by `ccmux show --json`.
     pub panes: Vec<PaneView>,
-    /// What was not done that somebody may have expected, for people.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// The size of a screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SizeBody {
-    /// Columns.
-    #[schema(minimum = 2, maximum = 1000)]
-    pub cols: u16,
-    /// Rows.
-    #[schema(minimum = 2, maximum = 1000)]
-    pub rows: u16,
-}
-
-/// Which sessions to list.
+/// Filters and paging for listing sessions.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SessionsQuery {
-    /// Only those with this status.
-    #[param(value_type = Option<StatusWord>, inline)]
+    /// Only sessions with this status.
+    #[param(value_type = Option<schema::SessionStatus>, inline)]
     pub status: Option<SessionStatus>,
-    /// Only those of this mode.
-    #[param(value_type = Option<ModeWord>, inline)]
+    /// Only sessions with this mode.
+    #[param(value_type = Option<schema::SessionMode>, inline)]
     pub mode: Option<SessionMode>,
-    /// How many at most.
+    /// The maximum number of sessions.
     #[param(minimum = 1, maximum = 100, default = 50)]
     pub limit: Option<u16>,
-    /// Where the page before ended: its `next`.
+    /// The `next` cursor of the previous page.
     pub cursor: Option<String>,
 }
 
 /// A page of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionsPage {
-    /// The sessions with their panes, oldest first, as `ccmux ls --json` prints them.
+    /// The sessions with their panes, oldest first, as printed by `ccmux ls --json`.
     pub sessions: Vec<ListedSession>,
-    /// The cursor of the next page; none at the end.
+    /// The cursor of the next page (none on the last page).
     pub next: Option<String>,
 }
 
@@ -280,7 +263,7 @@ pub struct ConnectBody {
     /// The session.
     #[schema(value_type = String)]
     pub session_id: SessionId,
-    /// Each of its panes that lives.
+    /// Its live panes.
     pub panes: Vec<ConnectPane>,
 }
 
@@ -294,143 +277,156 @@ pub struct ConnectPane {
     /// Its name.
     #[schema(value_type = String)]
     pub name: Name,
-    /// A WebSocket with its screen.
+    /// The URL of a WebSocket with its screen.
     pub web_socket: String,
-    /// What to type on the same machine.
+    /// The command that attaches on the same machine.
     pub command: Vec<String>,
 }
 
-/// How to end something.
+/// Parameters of a stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct StopBody {
-    /// How long processes may take to leave by themselves, in milliseconds; 5000 if not said.
+    /// The grace period before processes are killed, in milliseconds (default: 5000).
     #[schema(maximum = 600_000)]
     pub grace_ms: Option<u64>,
 }
 
-/// How to remove something.
+/// Parameters of a removal.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct RemoveQuery {
-    /// How long processes may take to leave by themselves, in milliseconds; 5000 if not said.
+    /// The grace period before processes are killed, in milliseconds (default: 5000).
     #[param(maximum = 600_000)]
     pub grace_ms: Option<u64>,
-    /// Work that may be lost with it: the words that a refusal gave for exactly that, with commas
-    /// between them.
+    /// Comma-separated tokens of unsaved work that may be discarded, as given by a refusal.
     pub discard: Option<String>,
 }
 
-/// What to type into a pane: text, then keys, then Enter.
+/// Parameters of the removal of a session.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct PurgeQuery {
+    /// The grace period before processes are killed, in milliseconds (default: 5000).
+    #[param(maximum = 600_000)]
+    pub grace_ms: Option<u64>,
+    /// Comma-separated tokens of unsaved work that may be discarded, as given by a refusal.
+    pub discard: Option<String>,
+    /// Whether to delete the data at once instead of moving it to the trash (default: false).
+    pub now: bool,
+}
+
+/// Input for a pane: text, then keys, then Enter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct InputBody {
-    /// Text, delivered as a paste where the program takes pastes.
+    /// Text, sent as a bracketed paste if the program has enabled that mode.
     pub text: String,
-    /// Keys after the text, such as `esc`, `ctrl-c`, `up` or `f5`.
+    /// Keys pressed after the text, such as `esc`, `ctrl-c`, `up` or `f5`.
     pub keys: Vec<String>,
     /// Press Enter at the end.
     pub enter: bool,
-    /// How long the pane may take to read it, in milliseconds; 10000 if not said.
+    /// How long the pane may take to read the input, in milliseconds (default: 10000).
     #[schema(maximum = 60_000)]
     pub timeout_ms: Option<u64>,
 }
 
-/// How much of a screen.
+/// The part of the screen to read.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ScreenQuery {
-    /// The last lines of screen and history; without it, the visible screen.
+    /// The number of last lines of scrollback and screen (default: the visible screen).
     #[param(minimum = 1, maximum = 100_000)]
     pub lines: Option<u32>,
 }
 
-/// What a pane shows.
+/// The screen of a pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScreenBody {
     /// The text.
     pub text: String,
-    /// How many bytes of output it stands for.
+    /// The number of output bytes the screen reflects.
     pub offset: u64,
 }
 
-/// Which part of a pane's output.
+/// The part of the output log to read.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LogQuery {
-    /// The first byte wanted; the oldest kept if not said.
+    /// The offset of the first byte (default: the oldest byte in the log).
     pub from: Option<u64>,
-    /// How many bytes at most.
+    /// The maximum number of bytes.
     #[param(minimum = 1, maximum = 1_048_576)]
     pub limit: Option<u32>,
 }
 
-/// A piece of a pane's output, for callers who accept only JSON.
+/// A piece of a pane's output, for callers that accept only JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogBody {
-    /// The bytes, with what is not UTF-8 replaced.
+    /// The output, with invalid UTF-8 replaced.
     pub text: String,
     /// The offset of the first byte.
     pub from: u64,
     /// The offset after the last byte.
     pub next: u64,
-    /// More is there already.
+    /// Whether more output is available now.
     pub more: bool,
 }
 
-/// What to lock.
+/// The parameters of a lock acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LockBody {
-    /// The paths, absolute; what they name need not exist.
+    /// Absolute paths, which need not exist.
     #[schema(min_items = 1, max_items = 1000)]
     pub paths: Vec<String>,
-    /// How much of them.
-    #[schema(value_type = LockModeWord)]
+    /// The access to claim.
+    #[schema(value_type = schema::LockMode)]
     pub mode: LockMode,
-    /// The pane that will hold it: name, id or unique beginning of an id.
+    /// The owning pane: name, id or unique prefix of an id.
     pub pane: String,
-    /// With everything below them.
+    /// Include everything below the paths.
     #[serde(default)]
     pub tree: bool,
-    /// What makes two paths the same.
+    /// Whether the same file in several worktrees counts as one.
     #[serde(default)]
-    #[schema(value_type = LockScopeWord)]
+    #[schema(value_type = schema::LockScope)]
     pub scope: LockScope,
-    /// The length of the lease in milliseconds, which is then only renewed when asked for. None:
-    /// it is renewed for as long as the pane lives and is not stopped.
+    /// The duration of a lease that is renewed only on request, in milliseconds (default: the lease
+    /// is renewed while the pane is alive and not stopped).
     #[serde(default)]
     #[schema(minimum = 1)]
     pub ttl_ms: Option<u64>,
-    /// How long to wait for those who have it, in milliseconds.
+    /// How long to wait for current owners, in milliseconds.
     #[serde(default)]
     #[schema(maximum = 60_000)]
     pub wait_ms: Option<u64>,
-    /// What it is taken for.
+    /// A tag for releasing locks together.
     #[serde(default)]
     pub tag: Option<String>,
 }
 
-/// Which locks to list.
+/// Filters for listing locks.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LocksQuery {
-    /// Only those of this pane.
+    /// Only locks of this pane.
     pub pane: Option<String>,
-    /// Only those that stand for this path, absolute.
+    /// Only locks that cover this absolute path.
     pub path: Option<String>,
 }
 
-/// Which state of a lock.
+/// Parameters of a renewal or release.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LockQuery {
-    /// The token that came with the lock, to be sure that it is still that one.
+    /// The fencing token returned with the lock, which is checked if given.
     pub token: Option<u64>,
 }
 
@@ -438,6 +434,6 @@ pub struct LockQuery {
 #[derive(ToSchema)]
 #[schema(as = Locks)]
 pub struct LocksBody {
-    /// The locks, as `ccmux lock ls --json` prints them.
+    /// The locks, as printed by `ccmux lock ls --json`.
     pub locks: Vec<LockView>,
 }

@@ -1,11 +1,13 @@
-//! What the processes of ccmux say to each other.
+//! Wire types of ccmux: frames, control messages, the pane stream and HTTP bodies.
 //!
-//! Two kinds of Unix sockets speak the same frames ([`frame`]): the daemon's control socket
-//! ([`control`]) and the socket of each keeper ([`pane`]). Every connection begins with the
-//! greeting of [`greeting`], which never changes its form, so that any two releases can at least
-//! tell each other why they cannot talk. [`client`] is the blocking end of both.
+//! Two kinds of Unix sockets carry the same frames ([`frame`]): the daemon's control socket
+//! ([`control`]) and one socket per keeper ([`pane`]). Every connection starts with the handshake of
+//! [`greeting`], whose form never changes, so that any two releases either agree on a version or
+//! can report why they do not.
+//!
+//! This crate does no I/O except [`frame::read`] and [`frame::write`]. The `client` crate
+//! implements connections on top of it.
 
-pub mod client;
 pub mod control;
 pub mod environment;
 pub mod error;
@@ -16,11 +18,13 @@ pub mod hooks;
 pub mod http;
 pub mod limits;
 pub mod locks;
-pub mod look;
 pub mod message;
 pub mod pane;
+pub mod pane_io;
 pub mod run;
+pub mod schema;
 pub mod session;
+pub mod view;
 pub mod workspace;
 
 pub use error::{ErrorBody, ErrorCode};

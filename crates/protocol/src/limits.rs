@@ -1,40 +1,49 @@
-//! What a pane may take and takes, as everybody sees it (`limit`, and part of `show`).
+//! Resource limits and usage of a pane (`limit`, and part of `show`).
 
-use model::limits::{Frozen, Limits, Means, Policy, Resource};
+use model::limits::{Enforcement, Frozen, Limits, Policy, Resource};
 use model::{Name, PaneId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// The limits of a pane.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limits)]
 pub struct LimitsView {
-    /// What is done where the system does not keep a limit by itself.
+    /// The action taken when a limit that the system does not enforce is exceeded.
+    #[schema(value_type = schema::LimitPolicy)]
     pub policy: Policy,
-    /// Everything that can be limited.
+    /// One entry per resource.
     pub limits: Vec<LimitView>,
-    /// Why its processes stand still, if they do.
+    /// Why the pane's processes are frozen, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Frozen>)]
     pub frozen: Option<Frozen>,
 }
 
-/// One thing that can be limited.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The limit and usage of one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limit)]
 pub struct LimitView {
-    /// What.
+    /// The resource.
+    #[schema(value_type = schema::Resource)]
     pub resource: Resource,
-    /// How much of it the pane may take: bytes, a number, or a share; none is as much as there is.
+    /// The limit in bytes, as a count or as a share (none: unlimited).
     pub limit: Option<u64>,
-    /// How much it took when that was last looked at.
+    /// The usage at the last measurement.
     pub used: Option<u64>,
-    /// By which means it is kept.
-    pub means: Means,
-    /// How exactly, for people.
+    /// The mechanism that enforces the limit.
+    #[schema(value_type = schema::LimitMechanism)]
+    pub means: Enforcement,
+    /// How precisely the limit is enforced, as text.
     pub exactness: String,
-    /// How often the system ended or refused a process because of it.
+    /// How often the system killed or refused a process because of the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
 }
 
-/// The answer to `limit`.
+/// The reply to `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneLimits {
     /// The pane.
@@ -47,15 +56,15 @@ pub struct PaneLimits {
 }
 
 impl LimitsView {
-    /// The limits of a pane that has no process.
+    /// Returns the limits of a pane that has no process.
     #[must_use]
-    pub fn at_rest(limits: &Limits) -> Self {
+    pub fn of_stopped_pane(limits: &Limits) -> Self {
         let of = |resource| LimitView {
             resource,
             limit: limits.of(resource),
             used: None,
-            means: Means::None,
-            exactness: "it does not run".to_owned(),
+            means: Enforcement::None,
+            exactness: "the pane is not running".to_owned(),
             refused: 0,
         };
         Self { policy: limits.policy, limits: Resource::ALL.map(of).into(), frozen: None }

@@ -1,4 +1,4 @@
-//! What is asked of the lock service, and what it answers.
+//! Requests to the lock service and its replies.
 
 use model::lock::{LockMode, LockScope, Token};
 use model::{LockId, Name, PaneId, Timestamp};
@@ -6,102 +6,104 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::error::ErrorBody;
+use crate::schema;
 
-/// A question to the lock service.
+/// A request to the lock service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "lock", rename_all = "snake_case")]
 pub enum LockRequest {
-    /// Lock paths, all of them or none: [`Locks`] with one lock per path, or an error with a
-    /// [`Refusal`]. Whoever has one of them already gets that one again, renewed.
+    /// Lock all paths or none of them. Replies with one lock per path, or with an error whose
+    /// details are a [`LockRefusal`]. A lock that the owner already holds is renewed and returned
+    /// again.
     Acquire(Acquire),
-    /// Lengthen a lease by what it was given at first: [`Locks`] with this one.
+    /// Extend a lease by its original duration. Replies with the lock.
     Renew {
         /// The lock.
         id: LockId,
-        /// Its token, where the asker wants to be sure.
+        /// Its fencing token, which is checked if given.
         #[serde(default)]
         token: Option<Token>,
     },
-    /// Give a lock back: [`Locks`] with this one, as it was.
+    /// Release a lock. Replies with its last state.
     Release {
         /// The lock.
         id: LockId,
-        /// Its token, where the asker wants to be sure.
+        /// Its fencing token, which is checked if given.
         #[serde(default)]
         token: Option<Token>,
     },
-    /// Give back what a pane holds: [`Locks`] with those. None is no error.
+    /// Release the locks of a pane. Replies with them; releasing none is not an error.
     ReleaseOwner {
-        /// Name, id or unique beginning of an id.
+        /// The pane: name, id or unique prefix of an id.
         pane: String,
-        /// Only what was taken with this tag; everything otherwise.
+        /// Release only locks with this tag (default: all).
         #[serde(default)]
         tag: Option<String>,
     },
-    /// Whether this token still holds this path: [`Locks`] with the lock, or an error of code
+    /// Check that a token still holds a path. Replies with the lock, or with an error of code
     /// `conflict`.
     Check {
-        /// The path, absolute.
+        /// Absolute path.
         path: String,
-        /// The token that came with the lock.
+        /// The token returned with the lock.
         token: Token,
     },
-    /// Every lock, oldest first: [`Locks`].
+    /// List locks, oldest first.
     List {
-        /// Only those of this pane: name, id or unique beginning of an id.
+        /// Only locks of this pane: name, id or unique prefix of an id.
         #[serde(default)]
         pane: Option<String>,
-        /// Only those that stand for this path, absolute.
+        /// Only locks that cover this absolute path.
         #[serde(default)]
         path: Option<String>,
     },
 }
 
-/// What is to be locked, by whom, how long.
+/// The parameters of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acquire {
-    /// The paths, absolute; what they name need not exist.
+    /// Absolute paths, which need not exist.
     pub paths: Vec<String>,
-    /// How much of them.
+    /// The access to claim.
     pub mode: LockMode,
-    /// With everything below them.
+    /// Include everything below the paths.
     #[serde(default)]
     pub tree: bool,
-    /// What makes two paths the same.
+    /// Whether the same file in several worktrees counts as one.
     #[serde(default)]
     pub scope: LockScope,
-    /// The pane that will hold it: name, id or unique beginning of an id.
+    /// The owning pane: name, id or unique prefix of an id.
     #[serde(default)]
     pub pane: Option<String>,
-    /// Without a pane: the process that will hold it.
+    /// The owning process, if no pane is given.
     #[serde(default)]
     pub process: Option<u32>,
-    /// The length of the lease, which is then only renewed when asked for. None: it is renewed for
-    /// as long as the owner lives and is not stopped.
+    /// The duration of a lease that is renewed only on request, in milliseconds (none: the lease
+    /// is renewed while the owner is alive and not stopped).
     #[serde(default)]
     pub ttl_ms: Option<u64>,
-    /// How long to wait for those who have it.
+    /// How long to wait for current owners, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
-    /// What it is taken for, for [`LockRequest::ReleaseOwner`].
+    /// A tag for [`LockRequest::ReleaseOwner`].
     #[serde(default)]
     pub tag: Option<String>,
 }
 
 impl LockRequest {
-    /// Whether it changes something that must be done even if nobody waits for the answer any
-    /// more. Who no longer waits for a lock does not want it.
+    /// Returns whether the request must be carried out even if the client disconnects. An
+    /// acquisition is not: a client that has gone no longer wants the lock.
     #[must_use]
-    pub fn changes_something(&self) -> bool {
+    pub fn is_mutation(&self) -> bool {
         match self {
             Self::Renew { .. } | Self::Release { .. } | Self::ReleaseOwner { .. } => true,
             Self::Acquire(_) | Self::Check { .. } | Self::List { .. } => false,
         }
     }
 
-    /// How long the answer may take by its own word, in milliseconds.
+    /// Returns how long the request allows the server to wait, in milliseconds.
     #[must_use]
-    pub fn allowed_ms(&self) -> u64 {
+    pub fn server_wait_ms(&self) -> u64 {
         match self {
             Self::Acquire(acquire) => acquire.wait_ms,
             Self::Renew { .. }
@@ -113,62 +115,62 @@ impl LockRequest {
     }
 }
 
-/// Locks, as they are now.
+/// The current state of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locks {
     /// The locks.
     pub locks: Vec<LockView>,
 }
 
-/// A lock, as everybody sees it.
+/// A lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Lock)]
 pub struct LockView {
-    /// Its identity.
+    /// Its id.
     #[schema(value_type = String)]
     pub id: LockId,
-    /// What it claims: an absolute path with symbolic links followed.
+    /// The locked path: absolute, with symbolic links resolved.
     pub path: String,
-    /// With everything below it.
+    /// Whether it covers everything below the path.
     #[serde(default)]
     pub tree: bool,
-    /// How much of it.
-    #[schema(value_type = crate::http::LockModeWord)]
+    /// The claimed access.
+    #[schema(value_type = schema::LockMode)]
     pub mode: LockMode,
     /// The pane that holds it, if one does.
     #[schema(value_type = Option<String>)]
     pub pane: Option<PaneId>,
-    /// What people call that pane.
+    /// The pane's name.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub name: Option<Name>,
-    /// The process that holds it: of a pane, the one at its head.
+    /// The process that holds it (for a pane, its main process).
     pub process: u32,
-    /// Its place among all locks ever granted.
+    /// The fencing token, which increases with every lock granted.
     #[schema(value_type = u64)]
     pub token: Token,
-    /// When it was granted.
+    /// When it was granted, in milliseconds since the Unix epoch.
     #[schema(value_type = i64)]
     pub acquired: Timestamp,
-    /// When it ends, unless it is renewed.
+    /// When it expires unless renewed, in milliseconds since the Unix epoch.
     #[schema(value_type = i64)]
     pub expires: Timestamp,
-    /// It is renewed by itself while its owner lives and is not stopped.
+    /// Whether it is renewed automatically while its owner is alive and not stopped.
     #[serde(default)]
     pub automatic: bool,
-    /// What it was taken for.
+    /// The tag it was acquired with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// How many wait for it.
+    /// The number of owners waiting for it.
     #[serde(default)]
     pub waiting: usize,
-    /// Its owner's place in the order of asking, since the daemon started.
+    /// The position of its owner in the order of requests since the daemon started.
     #[serde(default)]
     pub turn: u64,
 }
 
 impl LockView {
-    /// Who holds it, for people.
+    /// Returns a description of the owner for messages.
     #[must_use]
     pub fn holder(&self) -> String {
         match (&self.name, self.pane) {
@@ -182,37 +184,37 @@ impl LockView {
 /// Why a lock was not granted: the details of an error of code `conflict` or `timed_out`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "refused", rename_all = "snake_case")]
-pub enum Refusal {
-    /// Others have it, and it was not to be waited for.
+pub enum LockRefusal {
+    /// Other owners hold the paths, and the request did not allow waiting.
     Conflict {
-        /// What stands in the way.
+        /// The conflicting locks.
         holders: Vec<LockView>,
     },
-    /// Others had it for all of the time that was given.
+    /// Other owners held the paths for the whole time allowed.
     Timeout {
-        /// What stands in the way.
+        /// The conflicting locks.
         holders: Vec<LockView>,
     },
-    /// Each of these waits for the next, and the last one for the first, who is the asker.
+    /// Waiting would create a deadlock. The cycle starts and ends with the requester.
     Deadlock {
-        /// Who waits for whom.
-        cycle: Vec<Waits>,
+        /// The steps of the cycle.
+        cycle: Vec<WaitStep>,
     },
 }
 
-/// One step of a circle of waiting.
+/// One step of a deadlock cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waits {
-    /// Who waits.
+pub struct WaitStep {
+    /// The owner that waits.
     pub who: String,
-    /// For what.
+    /// The path it waits for.
     pub path: String,
-    /// Who has it.
+    /// The owner that holds the path.
     pub held_by: String,
 }
 
-impl Refusal {
-    /// What an error says about locks, if it does.
+impl LockRefusal {
+    /// Parses the details of an error. Returns none if they are not about locks.
     #[must_use]
     pub fn of(body: &ErrorBody) -> Option<Self> {
         serde_json::from_value(body.details.clone()?).ok()
@@ -225,7 +227,7 @@ mod tests {
     use crate::control::Request;
 
     #[test]
-    fn questions_about_locks_keep_their_form_on_the_wire() {
+    fn lock_requests_keep_their_wire_format() {
         let release = Request::Lock(LockRequest::Release {
             id: LockId::from_random([1; 16]),
             token: Some(Token(7)),

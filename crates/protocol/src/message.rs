@@ -1,79 +1,80 @@
-//! What is said about messages between panes.
+//! Messages between panes.
 
 use model::message::{Message, MessageState, Receipt};
 use model::{IdempotencyKey, MessageId, Name, PaneId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// A question about messages: [`Messages`].
+use crate::schema;
+
+/// A request about messages. Replies with [`Messages`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum MessageRequest {
-    /// Take a message on for everybody who is meant: one per receiver. Answered when all of them
-    /// are on disk; delivered when each receiver can take it.
+    /// Queue one message per recipient. The reply is sent when all of them are durable; each is
+    /// delivered when its recipient can accept it.
     Send(SendMessage),
-    /// Wait until messages have come so far, or cannot any more.
+    /// Wait until messages have reached a state, or can no longer reach it.
     Wait {
-        /// Which.
+        /// The messages.
         ids: Vec<MessageId>,
-        /// How far.
+        /// The state.
         until: Awaited,
-        /// How long; none waits for ever.
+        /// The timeout in milliseconds (none: wait indefinitely).
         #[serde(default)]
         timeout_ms: Option<u64>,
     },
-    /// The messages that are on record, oldest first.
+    /// List recorded messages, oldest first.
     List {
-        /// Only those of this session: name, id or unique beginning of an id.
+        /// Only messages of this session: name, id or unique prefix of an id.
         #[serde(default)]
         session: Option<String>,
-        /// Only those to this pane: name, id or unique beginning of an id.
+        /// Only messages to this pane: name, id or unique prefix of an id.
         #[serde(default)]
         pane: Option<String>,
-        /// Only those that have come this far and no further.
+        /// Only messages in this state.
         #[serde(default)]
         state: Option<MessageState>,
     },
-    /// One of them.
+    /// Show one message.
     Show {
-        /// Its id, or the unique beginning of it.
+        /// Its id, or a unique prefix of it.
         id: String,
     },
 }
 
-/// What is to be said to whom.
+/// A message to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SendMessage {
-    /// A pane by name, id or the beginning of its id, or `role:R`, `unit:U`, `managers`,
+    /// The recipients: a pane by name, id or prefix of its id, or `role:R`, `unit:U`, `managers`,
     /// `workers`, `all`.
     pub to: String,
-    /// The session in which the receivers are looked for: name, id or unique beginning of an id.
-    /// None: that of the sender.
+    /// The session of the recipients: name, id or unique prefix of an id (default: the sender's).
     pub session: Option<String>,
-    /// The pane that says it; none for somebody outside of panes.
+    /// The sending pane (none: the sender is not a pane).
     pub from: Option<PaneId>,
-    /// What is said.
+    /// The text.
     pub text: String,
-    /// Without a line that says who it is from.
+    /// Omit the line that names the sender.
     pub raw: bool,
-    /// A request that was made before under this key, in the same session, is not made again: the
-    /// answer is what became of it.
+    /// The idempotency key. A repeated request in the same session sends nothing and returns the
+    /// state of the original messages.
     pub key: Option<IdempotencyKey>,
 }
 
-/// How far to wait for.
+/// The state to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Awaited {
-    /// The receivers have it.
+    /// The recipients have received the message.
     Delivered,
-    /// The turns that it led to are over.
+    /// The recipients have finished the turns the message started.
     Answered,
 }
 
 impl Awaited {
-    /// Whether a message has come so far.
+    /// Returns whether a message in `state` has reached this state.
     #[must_use]
     pub fn is_reached(self, state: MessageState) -> bool {
         match self {
@@ -84,15 +85,16 @@ impl Awaited {
 }
 
 impl MessageRequest {
-    /// Whether it changes something.
+    /// Returns whether the request changes state.
     #[must_use]
-    pub fn changes_something(&self) -> bool {
+    pub fn is_mutation(&self) -> bool {
         matches!(self, Self::Send(_))
     }
 
-    /// How long the answer may take by its own word, in milliseconds; none is for ever.
+    /// Returns how long the request allows the server to wait, in milliseconds (none: without
+    /// limit).
     #[must_use]
-    pub fn allowed_ms(&self) -> Option<u64> {
+    pub fn server_wait_ms(&self) -> Option<u64> {
         match self {
             Self::Wait { timeout_ms, .. } => *timeout_ms,
             Self::Send(_) | Self::List { .. } | Self::Show { .. } => Some(0),
@@ -100,53 +102,65 @@ impl MessageRequest {
     }
 }
 
-/// Messages, as they are now.
+/// The current state of messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
     /// The messages, oldest first.
     pub messages: Vec<MessageView>,
 }
 
-/// A message, as everybody sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A message with its delivery state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Message)]
 pub struct MessageView {
-    /// Its identity.
+    /// Its id.
+    #[schema(value_type = String)]
     pub id: MessageId,
-    /// The session of the receiver.
+    /// The recipient's session.
+    #[schema(value_type = String)]
     pub session: SessionId,
-    /// The pane that said it; none if it came from outside of panes.
+    /// The sending pane (none if the sender is not a pane).
+    #[schema(value_type = Option<String>)]
     pub from: Option<PaneId>,
-    /// What that pane was called then.
+    /// The sender's name at the time of sending.
+    #[schema(value_type = Option<String>)]
     pub from_name: Option<Name>,
-    /// The pane that it is for.
+    /// The receiving pane.
+    #[schema(value_type = String)]
     pub to: PaneId,
-    /// What that pane is called; none if it is gone.
+    /// The recipient's name (none if the pane no longer exists).
+    #[schema(value_type = Option<String>)]
     pub to_name: Option<Name>,
-    /// Whom the sender named.
+    /// The recipients as given by the sender.
     pub asked: String,
-    /// What is said.
+    /// The text.
     pub text: String,
-    /// The receiver gets the text alone.
+    /// Whether the line that names the sender is omitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
-    /// The key that it was sent under.
+    /// The idempotency key it was sent with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub key: Option<IdempotencyKey>,
-    /// When it was taken on.
+    /// When it was queued, in milliseconds since the Unix epoch.
+    #[schema(value_type = i64)]
     pub at: Timestamp,
-    /// How far it has come.
+    /// Its state.
+    #[schema(value_type = schema::MessageState)]
     pub state: MessageState,
-    /// Since when.
+    /// When it entered that state, in milliseconds since the Unix epoch.
+    #[schema(value_type = i64)]
     pub since: Timestamp,
-    /// Why it is in that state, where that is not clear.
+    /// The reason for the state, if it needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What became of it, oldest first.
+    /// Its state changes, oldest first.
+    #[schema(value_type = Vec<schema::MessageReceipt>)]
     pub receipts: Vec<Receipt>,
 }
 
 impl MessageView {
-    /// A message with what became of it so far, and what its receiver is called.
+    /// Creates the view of a message from its receipts so far and its recipient's name.
     #[must_use]
     pub fn new(message: Message, receipts: Vec<Receipt>, to_name: Option<Name>) -> Self {
         let last = receipts.last();
@@ -170,39 +184,39 @@ impl MessageView {
     }
 }
 
-/// What is to be said to whom, over HTTP.
+/// A message to send over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MessageBody {
-    /// A pane by name, id or the beginning of its id, or `role:R`, `unit:U`, `managers`,
+    /// The recipients: a pane by name, id or prefix of its id, or `role:R`, `unit:U`, `managers`,
     /// `workers`, `all`.
     pub to: String,
-    /// What is said.
+    /// The text.
     #[schema(min_length = 1, max_length = 65_536)]
     pub text: String,
-    /// The session in which the receivers are looked for; a whole id of a pane needs none.
+    /// The session of the recipients (not needed if `to` is a complete pane id).
     #[serde(default)]
     pub session: Option<String>,
-    /// The pane that says it, by its whole id; none for somebody outside of panes.
+    /// The sending pane by its complete id (none: the sender is not a pane).
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub from: Option<PaneId>,
-    /// Without a line that says who it is from.
+    /// Omit the line that names the sender.
     #[serde(default)]
     pub raw: bool,
 }
 
-/// Which messages to list.
+/// Filters for listing messages over HTTP.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MessagesQuery {
-    /// Only those of this session.
+    /// Only messages of this session.
     pub session: Option<String>,
-    /// Only those to this pane.
+    /// Only messages to this pane.
     pub pane: Option<String>,
-    /// Only those that have come this far and no further.
-    #[param(value_type = Option<crate::http::MessageStateWord>, inline)]
+    /// Only messages in this state.
+    #[param(value_type = Option<schema::MessageState>, inline)]
     pub state: Option<MessageState>,
 }
 
@@ -210,7 +224,6 @@ pub struct MessagesQuery {
 #[derive(ToSchema)]
 #[schema(as = Messages)]
 pub struct MessagesBody {
-    /// The messages, as `ccmux message ls --json` prints them.
-    #[schema(value_type = Vec<Object>)]
+    /// The messages, as printed by `ccmux message ls --json`.
     pub messages: Vec<MessageView>,
 }

@@ -1,183 +1,185 @@
-//! What is said on the socket of a keeper.
+//! Messages on a keeper's socket.
 //!
-//! After the greeting a connection may ask questions ([`Request`], one answer each, in order) and
-//! may attach once. How an attached client gets the pane's output depends on its [`View`]:
+//! After the handshake a client may send requests ([`Request`], answered in order) and may attach
+//! once. The [`View`] selects how an attached client receives the pane's output:
 //!
-//! - `Terminal`: the client passes the file descriptor of its own terminal along with the attach
-//!   frame, and the keeper reads keys from it and paints on it directly. The client process is off
-//!   the data path and only watches over its terminal.
-//! - `Relay`: the same picture, as frames of kind `Paint` for a client that has no terminal to
-//!   pass; keys come as `Input`.
-//! - `Follow`: the exact bytes. First a `Snapshot` (unless the client names an offset it already
-//!   has), then `Output` without gaps. A client that is slower than the log is long gets a new
-//!   `Snapshot`.
+//! - `Terminal`: the client passes the file descriptor of its terminal with the attach frame. The
+//!   keeper reads input from it and paints on it directly; the client process is not on the data
+//!   path and only restores its terminal at the end.
+//! - `Relay`: the same output as `Paint` frames, for a client without a terminal to pass; input is
+//!   sent as `Input` frames.
+//! - `Follow`: the exact bytes. First a `Snapshot`, unless the client gives the offset it already
+//!   has, then `Output` without gaps. A client that falls behind by more than the length of the
+//!   log receives a new `Snapshot`.
 
 use model::limits::Limits;
 use model::{ProcessIdentity, Size, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::control::LiveView;
 use crate::error::ErrorBody;
 use crate::greeting::Versions;
 use crate::limits::LimitsView;
-use crate::look::Typing;
+use crate::pane_io::Typing;
+use crate::view::LiveView;
 
-/// The name of a keeper's socket in the pane's directory.
+/// The file name of a keeper's socket in the pane's directory.
 pub const SOCKET: &str = "keeper.sock";
 
-/// In the pane's directory while its processes stand still: a [`model::limits::Frozen`].
+/// The file in the pane's directory that exists while its processes are frozen: a
+/// [`model::limits::Frozen`].
 pub const FROZEN: &str = "frozen.json";
 
-/// In the pane's directory while it has control groups: a list of their paths.
+/// The file in the pane's directory that lists the paths of its control groups.
 pub const GROUPS: &str = "groups.json";
 
-/// What the names of files with news about limits begin with: each a [`model::limits::LimitNews`].
-/// The daemon removes those that it has told.
+/// The prefix of files with limit events, each a [`model::limits::LimitEvent`]. The daemon removes
+/// them after recording the events.
 pub const NEWS: &str = "news-";
 
-/// Who keeps a pane (`keeper.json`).
+/// A pane's keeper (`keeper.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeeperRecord {
-    /// What the keeper speaks.
+    /// The protocol versions the keeper supports.
     pub protocol: Versions,
     /// Its release.
     pub version: String,
-    /// The keeper's own process.
+    /// The keeper's process.
     pub keeper: ProcessIdentity,
-    /// The process at the head of the pane.
+    /// The pane's main process.
     pub child: ProcessIdentity,
-    /// When it was started.
+    /// When the keeper was started.
     pub started: Timestamp,
 }
 
-/// How to attach.
+/// The parameters of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attach {
-    /// How to get the output.
+    /// How to receive the output.
     pub view: View,
-    /// The size of the client's terminal. None has no say in the pane's size.
+    /// The size of the client's terminal (none: the client does not affect the pane's size).
     pub size: Option<Size>,
-    /// Keys are not passed on.
+    /// Ignore the client's input.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// How a client gets the output. See the module documentation.
+/// How a client receives the output. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
-    /// Painted on the terminal that came along; `ctrl-b d` detaches.
+    /// Painted on the terminal passed by the client; `ctrl-b d` detaches.
     Terminal,
-    /// Painted, as frames; `ctrl-b d` detaches.
+    /// Sent as `Paint` frames; `ctrl-b d` detaches.
     Relay,
     /// The exact bytes.
     Follow {
-        /// The offset that the client has; it gets what follows.
+        /// The offset at which to start (none: start with a snapshot).
         from: Option<u64>,
     },
 }
 
-/// The attachment holds.
+/// Confirmation of an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
-    /// The size of the pane now.
+    /// The current size of the pane.
     pub size: Size,
-    /// How many bytes the pane has written so far.
+    /// The number of bytes written by the pane so far.
     pub log_end: u64,
 }
 
-/// The keeper let go of a client.
+/// Notification that the keeper has detached the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
-    /// Why.
+    /// The reason.
     pub why: DetachReason,
 }
 
-/// Why a client was let go.
+/// The reason for a detachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DetachReason {
-    /// It asked for it, by key or by frame.
+    /// The client requested it, by key or by frame.
     Asked,
-    /// Its terminal went away.
+    /// The client's terminal was closed.
     TerminalGone,
 }
 
-/// A question to a keeper.
+/// A request to a keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
-    /// [`Response::Status`].
+    /// Report the pane's status: [`Response::Status`].
     Status,
-    /// The visible screen: [`Response::Screen`].
+    /// Read the visible screen: [`Response::Screen`].
     Screen,
-    /// Type something: [`Response::Done`] when the terminal took all of it.
+    /// Type input. Replies with [`Response::Done`] when the terminal has accepted all of it.
     Type(Typing),
-    /// Type something, unless it was typed under this name before: [`Response::Done`] when the
-    /// terminal took all of it. Whoever does not know whether it was heard asks again.
+    /// Type input unless input with this name was typed before. Replies with [`Response::Done`]
+    /// when the terminal has accepted all of it. Safe to repeat if the reply is lost.
     TypeOnce {
-        /// The name of it.
+        /// The unique name of the input.
         name: String,
-        /// What to type.
+        /// The input.
         typing: Typing,
     },
-    /// Whether something was typed under this name: [`Response::WasTyped`].
+    /// Ask whether input with this name was typed: [`Response::WasTyped`].
     WasTyped {
-        /// The name of it.
+        /// The unique name of the input.
         name: String,
     },
-    /// Hang up, wait for the grace period, kill every process of the pane, record the ending and
-    /// leave: [`Response::Done`] at once, the end of the connection when it is over.
+    /// Send a hangup, wait for the grace period, kill every process of the pane, record the ending
+    /// and exit. Replies with [`Response::Done`] immediately; the keeper closes the connection when
+    /// it exits.
     Stop {
-        /// How long the processes may take to leave by themselves.
+        /// The grace period in milliseconds.
         grace_ms: u64,
     },
-    /// From now on the pane may take this: [`Response::Limits`].
+    /// Replace the pane's limits: [`Response::Limits`].
     SetLimits(Limits),
-    /// Let the processes of a frozen pane go on: [`Response::Done`].
+    /// Thaw the processes of a frozen pane: [`Response::Done`].
     Thaw,
 }
 
-/// A keeper's word on a question.
+/// A keeper's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// It is so.
+    /// The request succeeded.
     Ok(Response),
-    /// It is not.
+    /// The request failed.
     Error(ErrorBody),
 }
 
-/// An answer.
+/// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Response {
-    /// How the pane is.
+    /// The pane's status.
     Status(LiveView),
-    /// What it shows.
+    /// The visible screen.
     Screen(ScreenView),
-    /// What the pane may take and takes.
+    /// The pane's limits and usage.
     Limits(LimitsView),
-    /// Whether it was typed, or waits to be.
+    /// Whether the input was typed or is queued.
     WasTyped {
-        /// It was.
+        /// Whether it was typed or is queued.
         typed: bool,
     },
-    /// It was done.
+    /// The request was carried out; there is nothing to return.
     Done,
 }
 
-/// What a pane shows.
+/// The visible screen of a pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenView {
-    /// The visible screen as text.
+    /// Its text.
     pub text: String,
-    /// The cursor's row, from 0.
+    /// The cursor's row, starting at 0.
     pub row: u16,
-    /// The cursor's column, from 0.
+    /// The cursor's column, starting at 0.
     pub col: u16,
-    /// The program's title.
+    /// The terminal title.
     pub title: String,
-    /// How many bytes of output the screen stands for.
+    /// The number of output bytes the screen reflects.
     pub log_end: u64,
 }

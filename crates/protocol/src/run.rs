@@ -1,4 +1,4 @@
-//! Sessions that are made with all their panes by one request, and teams.
+//! Sessions created with all their panes by one request, and teams.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,37 @@ use model::team::{Step, TeamPane};
 use model::{IdempotencyKey, Name, SessionMode};
 use serde::{Deserialize, Serialize};
 
-use crate::control::{PaneView, SessionView};
+use crate::session::SessionView;
+use crate::view::PaneView;
 
-/// What somebody wants: a session with these panes, whole or not at all.
+/// A request for a session with these panes, created completely or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunRequest {
-    /// What this request is called, so that it can be sent again.
+    /// The idempotency key, which makes the request safe to repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<IdempotencyKey>,
-    /// What people will call the session.
+    /// The name of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
-    /// Whose directories its panes work in.
+    /// Whether its panes get their own directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SessionMode>,
-    /// The mode, if [`RunRequest::mode`] does not say. Unlike that, it may differ from the mode of a
-    /// team that is there.
+    /// The mode for a new session if [`RunRequest::mode`] is none. An existing team keeps its mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_mode: Option<SessionMode>,
-    /// The template that it is made from.
+    /// The template the session is created from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// Variables of every pane.
+    /// Environment variables for every pane.
     pub env: BTreeMap<String, String>,
     /// Its panes.
     pub panes: Vec<TeamPane>,
-    /// Absolute path of the directory where panes start that do not say otherwise.
+    /// Absolute path of the default start directory of the panes.
     pub cwd: String,
-    /// What the asking client's own environment was.
+    /// The client's environment.
     pub client_env: BTreeMap<String, String>,
-    /// What `config.json` of the session is to hold; this request otherwise.
+    /// The contents of the session's `config.json` (default: this request).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<serde_json::Value>,
 }
@@ -48,42 +48,42 @@ pub struct RunAnswer {
     pub session: SessionView,
     /// Its panes, oldest first.
     pub panes: Vec<PaneView>,
-    /// It was there already: an earlier request with the same key has made it.
+    /// Whether an earlier request with the same idempotency key created the session.
     #[serde(default)]
     pub repeated: bool,
-    /// What was not done that somebody may have expected, for people.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A team that is to be as described, whatever there is of it.
+/// A request to reconcile a team with its description.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpRequest {
-    /// The team; its name says which session it is.
+    /// The team; its name identifies the session.
     pub run: RunRequest,
-    /// Replace panes that differ from what is described.
+    /// Replace panes that differ from the description.
     pub replace: bool,
-    /// Close panes that are no longer described; they are stopped otherwise.
+    /// Close panes that are no longer described (default: stop them).
     pub prune: bool,
-    /// Only say what would be done.
+    /// Report the plan without applying it.
     pub dry_run: bool,
 }
 
-/// What was, or would be, done to a team.
+/// The result, or the plan, of reconciling a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpAnswer {
-    /// What becomes of each pane.
+    /// The action for each pane.
     pub plan: Vec<Step>,
-    /// Whether it was done.
+    /// Whether the plan was applied.
     pub applied: bool,
-    /// The session; none if it would have to be made first.
+    /// The session (none if it does not exist yet).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionView>,
     /// Its panes, oldest first.
     #[serde(default)]
     pub panes: Vec<PaneView>,
-    /// What was not done that somebody may have expected, for people.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

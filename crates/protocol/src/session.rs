@@ -1,75 +1,78 @@
-//! What is said about sessions, their templates and their migration.
+//! Sessions, their templates and their migration.
 
 use model::{Name, PaneId, SessionId, SessionMode, SessionStatus, Timestamp, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A session, as everybody sees it. Its status is derived at the moment of asking.
+use crate::schema;
+
+/// A session. Its status is determined when the request is handled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SessionInfo)]
 pub struct SessionView {
-    /// Its identity.
+    /// Its id.
     #[schema(value_type = String)]
     pub id: SessionId,
-    /// What people call it.
+    /// Its name.
     #[schema(value_type = String)]
     pub name: Name,
-    /// Whose directories its panes work in.
-    #[schema(value_type = crate::http::ModeWord)]
+    /// Whether its panes have their own directories.
+    #[schema(value_type = schema::SessionMode)]
     pub mode: SessionMode,
-    /// How it is.
+    /// Its status.
     #[serde(default = "stopped")]
-    #[schema(value_type = crate::http::StatusWord)]
+    #[schema(value_type = schema::SessionStatus)]
     pub status: SessionStatus,
     /// Its directory.
     pub dir: String,
-    /// The template that it was made from.
+    /// The template it was created from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// The directory that its panes share, where it is a legacy session.
+    /// The directory shared by the panes of a legacy session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Where the descriptions of its units are: of a legacy session, its project's if there are any.
+    /// The directory with the descriptions of its units (a legacy session uses its project's, if
+    /// there is one).
     #[serde(default)]
     pub unit_dir: String,
-    /// Where its workflows are: of a legacy session, its project's if there are any.
+    /// The directory with its workflows (a legacy session uses its project's, if there is one).
     #[serde(default)]
     pub workflows_dir: String,
-    /// Where its panes may put what should be kept of their work.
+    /// The directory for results its panes want to keep.
     #[serde(default)]
     pub logs_dir: String,
-    /// When it was made.
+    /// When it was created, in milliseconds since the Unix epoch.
     #[schema(value_type = i64)]
     pub created: Timestamp,
-    /// What is wrong with it and what can be done about that, for people.
+    /// A problem with the session and its remedy, as text for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What older releases say nothing about.
+/// The status assumed for sessions reported by releases that do not send one.
 fn stopped() -> SessionStatus {
     SessionStatus::Stopped
 }
 
-/// Something about templates.
+/// A change to, or a query of, the templates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum TemplateRequest {
-    /// Every one.
+    /// List every template.
     List,
-    /// One with its files.
+    /// Show one template with its files.
     Show {
         /// Its name.
         name: String,
     },
-    /// Copy a directory in, in the place of the one that had its name.
+    /// Add a copy of a directory, replacing a template of the same name.
     Add {
         /// Absolute path of the directory.
         path: String,
-        /// What it will be called; as it says itself, or as its directory, otherwise.
+        /// The template's name (default: the name in its description, or the directory's name).
         name: Option<Name>,
     },
-    /// Take one out.
+    /// Remove a template.
     Remove {
         /// Its name.
         name: String,
@@ -77,33 +80,33 @@ pub enum TemplateRequest {
 }
 
 impl TemplateRequest {
-    /// Whether it does more than look.
+    /// Returns whether the request changes state.
     #[must_use]
-    pub fn changes_something(&self) -> bool {
+    pub fn is_mutation(&self) -> bool {
         matches!(self, Self::Add { .. } | Self::Remove { .. })
     }
 }
 
-/// `template`.
+/// The reply to `template`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplatesAnswer {
-    /// Those that were asked for, by name.
+    /// The requested templates, sorted by name.
     pub templates: Vec<TemplateView>,
 }
 
 /// A template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateView {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// It comes with ccmux.
+    /// Whether it is built into ccmux.
     pub shipped: bool,
-    /// Where it is, unless it comes with ccmux.
+    /// Its directory (none if it is built in).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What its files take.
+    /// The size of its files.
     pub bytes: u64,
     /// Its files.
     pub files: Vec<String>,
@@ -112,51 +115,51 @@ pub struct TemplateView {
     pub problem: Option<String>,
 }
 
-/// A legacy session is to have directories of its own.
+/// A request to convert a legacy session to isolated workspaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrateRequest {
-    /// The session: name, id or unique beginning of an id.
+    /// The session: name, id or unique prefix of an id.
     pub target: String,
-    /// What tree each pane gets; chosen for each if not said.
+    /// The kind of workspace for each pane (default: chosen per pane).
     #[serde(default)]
     pub workspace: Option<WorkspaceKind>,
-    /// Only say what would be done.
+    /// Report the plan without applying it.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// `migrate`.
+/// The reply to `migrate`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migration {
-    /// The session, as it is now.
+    /// The session after the request.
     pub session: SessionView,
-    /// Nothing was changed.
+    /// Whether this is only a plan.
     pub dry_run: bool,
-    /// What each pane gets, oldest first.
+    /// The workspace of each pane, oldest pane first.
     pub panes: Vec<PaneMigration>,
-    /// Directories of the project that the session gets copies of.
+    /// The project directories copied into the session.
     pub copied: Vec<String>,
-    /// What somebody may have expected and is not so, for people.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What a pane gets.
+/// The migration of one pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneMigration {
     /// The pane.
     pub id: PaneId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// It had a tree of its own before.
+    /// Whether it already had its own workspace.
     pub already: bool,
-    /// The directory that it worked in.
+    /// The directory it worked in.
     pub from: String,
-    /// The directory that it works in, or will.
+    /// The directory it works in after the migration.
     pub to: String,
-    /// What kind of tree that is.
+    /// The kind of workspace.
     pub workspace_kind: WorkspaceKind,
-    /// The branch that was made for it.
+    /// The branch created for the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
 }

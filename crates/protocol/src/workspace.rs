@@ -1,126 +1,127 @@
-//! What is asked about projects, shared files and the disk that panes take, and what is answered.
+//! Trusted project files, shared files, disk usage and unsaved work.
 
 use model::{Name, PaneId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What to do about trust in the wishes of projects.
+/// A change to, or a query of, the trusted project files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "trust", rename_all = "snake_case")]
 pub enum TrustRequest {
-    /// Trust what the file of a project says now.
+    /// Trust the current contents of a project's file.
     Add {
-        /// A directory of the project, absolute.
+        /// Absolute path of a directory in the project.
         dir: String,
     },
-    /// Trust it no more.
+    /// Revoke the trust.
     Revoke {
-        /// A directory of the project, absolute.
+        /// Absolute path of a directory in the project.
         dir: String,
     },
-    /// Everything that was trusted.
+    /// List the trusted files.
     List,
 }
 
-/// `trust`.
+/// The reply to `trust`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustAnswer {
-    /// The files concerned, by path.
+    /// The files concerned, sorted by path.
     pub files: Vec<TrustedFile>,
 }
 
-/// The file of a project.
+/// A project's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedFile {
-    /// Where it is.
+    /// Its path.
     pub path: String,
     /// When it was trusted.
     pub at: Option<Timestamp>,
-    /// It still says what was trusted.
+    /// Whether its contents are still the trusted ones.
     pub trusted: bool,
-    /// What is run in a new workspace.
+    /// The commands run in a new workspace.
     pub setup: Vec<Vec<String>>,
-    /// What is run in one that goes.
+    /// The commands run before a workspace is removed.
     pub teardown: Vec<Vec<String>>,
 }
 
-/// What to do about files that all panes may read.
+/// A change to, or a query of, the files that every pane can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "share", rename_all = "snake_case")]
 pub enum ShareRequest {
-    /// Copy files and directories in.
+    /// Copy files and directories into the shared directory.
     Add {
-        /// Where they are, absolute.
+        /// Their absolute paths.
         paths: Vec<String>,
-        /// As templates, not as project files.
+        /// Store them as templates, not as project files.
         templates: bool,
     },
-    /// Take some out, by name.
+    /// Remove shared files.
     Remove {
-        /// The names.
+        /// Their names.
         names: Vec<String>,
     },
-    /// Everything that is shared.
+    /// List the shared files.
     List,
 }
 
-/// `share`.
+/// The reply to `share`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareAnswer {
-    /// Where everything is.
+    /// The shared directory.
     pub dir: String,
-    /// What there is now.
+    /// Its contents.
     pub files: Vec<SharedFile>,
 }
 
-/// Something that all panes may read.
+/// A file or directory that every pane can read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFile {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub bytes: u64,
 }
 
-/// What a pane takes on disk.
+/// Disk usage of a pane, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneUsage {
     /// The pane.
     pub pane: PaneId,
     /// Its name.
     pub name: Name,
-    /// Its own workspace; nothing where it works in a directory of the user's.
+    /// Its workspace (0 if it works in one of the user's directories).
     pub workspace: u64,
     /// Its `TMPDIR`.
     pub temp: u64,
     /// Its `OUTPUT_DIR`.
     pub output: u64,
-    /// The configuration of its agents.
+    /// The configuration directories of its agents.
     pub config: u64,
-    /// What it has written to its terminal.
+    /// Its output log.
     pub log: u64,
-    /// What closing it would free, once the trash is empty; nothing while it has work or runs.
+    /// Bytes that closing it would free once the trash is emptied (0 while it runs or has unsaved
+    /// work).
     pub frees: u64,
-    /// Why it frees nothing, or that it runs.
+    /// Why closing it would free nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub work: Vec<String>,
 }
 
-/// The details of an error that says that a pane stays because of work in it.
+/// Details of the error that refuses to remove panes with unsaved work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsavedWork {
-    /// The panes that have work.
+    /// The panes with unsaved work.
     pub panes: Vec<PaneWork>,
 }
 
-/// What would be lost with a pane.
+/// The unsaved work of one pane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneWork {
-    /// Its name.
+    /// The pane's name.
     pub name: Name,
-    /// What, in words.
+    /// Descriptions of the work.
     pub work: Vec<String>,
-    /// The word for exactly this work, to discard it.
+    /// The token that identifies exactly this work, for `--discard`.
     pub discard: String,
 }

@@ -1,8 +1,8 @@
-//! How many megabytes per second a terminal of 200 columns and 50 rows takes in.
+//! Measures the throughput of a terminal of 200 columns and 50 rows.
 //!
 //! `cargo run --release -p ccmux-terminal --example throughput [STREAM]`
 
-#![expect(clippy::print_stdout, reason = "its purpose is to print")]
+#![expect(clippy::print_stdout, reason = "prints its results")]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use terminal::{Painter, Terminal};
 
 const CHUNK: usize = 8 * 1024;
-const LEAST: Duration = Duration::from_millis(700);
+const MIN_DURATION: Duration = Duration::from_millis(700);
 
 fn main() {
     let size = model::Size::clamped(200, 50);
@@ -27,14 +27,14 @@ fn main() {
     for (name, stream) in streams.iter().filter(|(name, _)| name.contains(&only)) {
         let mut terminal = Terminal::new(size, 0);
         let (mut bytes, started) = (0, Instant::now());
-        while started.elapsed() < LEAST {
+        while started.elapsed() < MIN_DURATION {
             for chunk in stream.chunks(CHUNK) {
                 terminal.feed(black_box(chunk));
             }
             bytes += stream.len();
         }
-        terminal.settle();
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        terminal.flush();
+        #[expect(clippy::cast_precision_loss, reason = "the result is approximate")]
         let rate = bytes as f64 / started.elapsed().as_secs_f64() / 1e6;
         let frame = per_call(|| {
             black_box(Painter::new().frame(&mut terminal, size));
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// Microseconds for one call.
+/// Returns the duration of one call in microseconds.
 fn per_call(mut call: impl FnMut()) -> f64 {
     const CALLS: u32 = 1000;
     let started = Instant::now();

@@ -1,8 +1,7 @@
 //! The parser's actions, applied to a [`Screen`].
 //!
-//! Nearly all of them go straight to the emulator. The others are here because the emulator keeps
-//! their result to itself, because it gives no answer to a query, or because it does something
-//! that no other terminal does.
+//! Most actions are forwarded to the emulator. The others are handled here because the emulator
+//! does not expose their result, does not answer a query, or differs from other terminals.
 
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Cell;
@@ -13,9 +12,10 @@ use alacritty_terminal::vte::ansi::{
 };
 
 use crate::answers;
-use crate::screen::{Screen, TAB_WIDTH, line_at, row_index};
+use crate::coordinates::{line_at, row_index};
+use crate::screen::{Screen, TAB_WIDTH};
 
-/// Actions that the emulator handles alone.
+/// Forwards actions to the emulator.
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
@@ -66,9 +66,9 @@ impl Handler for Screen {
     #[inline]
     fn input(&mut self, c: char) {
         self.last_printed = Some(c);
-        // ASCII, and the lines and blocks that frames are drawn with: one cell each.
+        // ASCII, box drawing and block elements: one cell each.
         let is_narrow = matches!(c, ' '..='~' | '\u{2500}'..='\u{259f}');
-        if !is_narrow || !self.write(c) {
+        if !is_narrow || !self.write_narrow(c) {
             self.term.input(c);
         }
     }
@@ -78,8 +78,8 @@ impl Handler for Screen {
         self.term.configure_charset(index, charset);
     }
 
-    // A redraw erases whole rows all the time. The emulator would touch each of their cells; a row
-    // knows how much of it was written since it was last blank.
+    // Redraws often erase whole rows. The emulator would write every cell; `Row::reset` writes only
+    // those that were used since the row was last blank.
     fn clear_line(&mut self, mode: LineClearMode) {
         let cursor = &self.term.grid().cursor;
         let from_left = cursor.point.column == Column(0) && !cursor.input_needs_wrap;
@@ -93,7 +93,7 @@ impl Handler for Screen {
         }
     }
 
-    // The emulator would add the top margin to an absolute row in origin mode.
+    // In origin mode, the emulator would add the top margin to an absolute row.
     fn goto_col(&mut self, column: usize) {
         let last = self.columns() - 1;
         let cursor = &mut self.grid_mut().cursor;
@@ -101,7 +101,7 @@ impl Handler for Screen {
         cursor.input_needs_wrap = false;
     }
 
-    // Vertical moves stop at the margin that they start inside of.
+    // Vertical moves stop at the margin if they start inside the scroll region.
     fn move_up(&mut self, lines: usize) {
         let row = row_index(self.grid().cursor.point.line);
         let limit = if row >= self.margins.0 { self.margins.0 } else { 0 };
@@ -124,20 +124,20 @@ impl Handler for Screen {
         self.carriage_return();
     }
 
-    // The emulator would leave a pending wrap behind in the middle of the row.
+    // The emulator would leave a pending wrap in the middle of the row.
     fn move_backward_tabs(&mut self, count: u16) {
         self.term.move_backward_tabs(count);
         self.grid_mut().cursor.input_needs_wrap = false;
     }
 
-    // The emulator would also clear cells before the cursor when asked for more than the rest.
+    // The emulator would also clear cells before the cursor if `count` exceeds the rest of the row.
     fn delete_chars(&mut self, count: usize) {
         let rest = self.columns() - self.grid().cursor.point.column.0;
         self.term.delete_chars(count.min(rest));
     }
 
     fn clear_screen(&mut self, mode: ClearMode) {
-        // The emulator forgets the first row when the cursor is in the second.
+        // The emulator does not clear the first row if the cursor is in the second.
         if matches!(mode, ClearMode::Above) && self.grid().cursor.point.line == Line(1) {
             self.grid_mut().reset_region(..Line(1));
         }
@@ -146,17 +146,13 @@ impl Handler for Screen {
 
     fn restore_cursor_position(&mut self) {
         self.term.restore_cursor_position();
-        self.keep_cursor_inside();
+        self.clamp_cursor_to_margins();
     }
 
-    // The emulator would number links without an id: equal output would then not look equal.
+    // The emulator would generate ids for links without one, so equal output would compare unequal.
     fn set_hyperlink(&mut self, link: Option<Hyperlink>) {
         let named = |link: Hyperlink| Hyperlink { id: link.id.or(Some(String::new())), ..link };
         self.term.set_hyperlink(link.map(named));
-    }
-
-    fn bell(&mut self) {
-        self.bell = true;
     }
 
     fn set_horizontal_tabstop(&mut self) {
@@ -188,14 +184,14 @@ impl Handler for Screen {
 
     fn reset_state(&mut self) {
         self.term.reset_state();
-        self.forget();
+        self.reset_tracked_state();
     }
 
     fn set_private_mode(&mut self, mode: PrivateMode) {
         match mode {
             PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor) => {
                 if !self.is_alternate() {
-                    self.swap();
+                    self.swap_screens();
                 }
             }
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
@@ -208,7 +204,7 @@ impl Handler for Screen {
         match mode {
             PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor) => {
                 if self.is_alternate() {
-                    self.swap();
+                    self.swap_screens();
                 }
             }
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
@@ -218,7 +214,7 @@ impl Handler for Screen {
     }
 
     fn report_private_mode(&mut self, mode: PrivateMode) {
-        // The emulator leaves synchronized updates to its parser, and always says no.
+        // The emulator leaves synchronized updates to its parser and always reports "reset".
         if mode == PrivateMode::Named(NamedPrivateMode::SyncUpdate) && self.synchronized {
             self.answer(b"\x1b[?2026;1$y");
         } else {
@@ -226,7 +222,7 @@ impl Handler for Screen {
         }
     }
 
-    // The emulator would also take a region that lies below the screen.
+    // The emulator would also accept a region below the screen.
     fn set_scrolling_region(&mut self, top: usize, bottom: Option<usize>) {
         let bottom = bottom.map_or(self.rows(), |bottom| bottom.min(self.rows()));
         if top < bottom {
@@ -312,19 +308,20 @@ impl Screen {
         cursor.input_needs_wrap = false;
     }
 
-    /// Changing between 80 and 132 columns resets the margins and clears; the width stays.
+    /// Handles a switch between 80 and 132 columns: resets the margins and clears the screen, but
+    /// keeps the width.
     fn column_mode(&mut self) {
         self.margins = (0, self.rows());
         self.term.set_private_mode(PrivateMode::Named(NamedPrivateMode::ColumnMode));
     }
 
-    /// The next tab stop to the right of `column`, or the last column.
+    /// Returns the next default tab stop after `column`, or the last column.
     pub(crate) fn next_default_tab(columns: usize, column: usize) -> usize {
         ((column / TAB_WIDTH + 1) * TAB_WIDTH).min(columns - 1)
     }
 }
 
-/// An actor that does nothing, to change what only the parser remembers.
-pub(crate) struct Nobody;
+/// A handler that ignores every action, to change only the state of the parser.
+pub(crate) struct NullHandler;
 
-impl Handler for Nobody {}
+impl Handler for NullHandler {}

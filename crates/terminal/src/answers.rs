@@ -1,17 +1,17 @@
-//! Answers to the queries that the emulator itself leaves unanswered, or answers not well.
+//! Answers to queries that the emulator does not answer, or answers incorrectly.
 
 use std::fmt::Write as _;
 
 use alacritty_terminal::vte::ansi::{NamedColor, Rgb};
 
-/// The answer to DA3: a unit id that names nobody.
+/// The answer to DA3: the unit id zero, which identifies no terminal.
 pub(crate) const TERTIARY_ATTRIBUTES: &[u8] = b"\x1bP!|00000000\x1b\\";
 
-/// The width and height of a cell that are reported. A pane has no pixels of its own, and different
-/// clients have different ones; this is a common shape.
+/// Reported width and height of a cell in pixels. A pane has no pixels, and clients differ; these
+/// are common values.
 const CELL: (usize, usize) = (10, 20);
 
-/// The sixteen colours with names, of a dark theme that most terminals come close to.
+/// The sixteen named colors, of a dark theme close to most terminals.
 const NAMED: [u32; 16] = [
     0x0000_0000,
     0x00cd_3131,
@@ -33,7 +33,7 @@ const NAMED: [u32; 16] = [
 const FOREGROUND: u32 = 0x00e5_e5e5;
 const BACKGROUND: u32 = 0x0000_0000;
 
-/// The colour of a palette entry that nobody changed.
+/// Returns the default color of a palette entry.
 pub(crate) fn default_color(index: usize) -> Rgb {
     const BACKGROUND_INDEX: usize = NamedColor::Background as usize;
     match index {
@@ -55,28 +55,28 @@ pub(crate) fn default_color(index: usize) -> Rgb {
     }
 }
 
-/// The answer to a colour query that began with `OSC prefix`.
+/// Returns the answer to a color query that starts with `OSC prefix`.
 pub(crate) fn color(prefix: &str, color: Rgb, terminator: &str) -> String {
     let Rgb { r, g, b } = color;
     format!("\x1b]{prefix};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{terminator}")
 }
 
-/// The answer to `CSI 14 t`.
+/// Returns the answer to `CSI 14 t`.
 pub(crate) fn pixels(columns: usize, rows: usize) -> String {
     format!("\x1b[4;{};{}t", rows * CELL.1, columns * CELL.0)
 }
 
-/// The answer to XTVERSION.
+/// Returns the answer to XTVERSION.
 pub(crate) fn version() -> String {
     format!("\x1bP>|ccmux({})\x1b\\", env!("CARGO_PKG_VERSION"))
 }
 
-/// The answer to `CSI ? 6 n`, rows and columns counted from 0.
+/// Returns the answer to `CSI ? 6 n`; `row` and `column` count from 0.
 pub(crate) fn extended_position(row: usize, column: usize) -> String {
     format!("\x1b[?{};{};1R", row + 1, column + 1)
 }
 
-/// The answer to DECRQSS: the setting asked for, or that there is no such setting.
+/// Returns the answer to DECRQSS: the requested setting, or an error if `value` is `None`.
 pub(crate) fn setting(value: Option<&str>) -> String {
     match value {
         Some(value) => format!("\x1bP1$r{value}\x1b\\"),
@@ -84,7 +84,7 @@ pub(crate) fn setting(value: Option<&str>) -> String {
     }
 }
 
-/// The answer to XTGETTCAP: this terminal tells nothing about `names`.
+/// Returns the answer to XTGETTCAP: `names` are unknown.
 pub(crate) fn no_capability(names: &[u8]) -> String {
     let mut answer = String::from("\x1bP0+r");
     for &byte in names.iter().filter(|byte| byte.is_ascii_hexdigit() || **byte == b';') {

@@ -1,48 +1,48 @@
-//! Key presses and pastes as the bytes a program expects, given the modes it has set.
+//! Encoding of key presses and pastes for a program, given the modes it has set.
 //!
-//! The encodings are xterm's. A program that asked for kitty's keyboard protocol gets the keys that
-//! xterm's cannot tell apart (escape, and letters and enter with modifiers) in that form.
+//! The encodings are those of xterm. A program that enabled the kitty keyboard protocol gets keys
+//! that are ambiguous in xterm (Escape, and letters and Enter with modifiers) in kitty's encoding.
 
 use model::key::{Key, KeyCode};
 
 use crate::modes::Modes;
 
-/// The flags of kitty's protocol under which ambiguous keys are sent as `CSI … u`: 1, disambiguate,
-/// and 8, all keys, which includes it.
+/// Kitty flags that select `CSI … u` for ambiguous keys: 1 (disambiguate), and 8 (report all keys),
+/// which implies it.
 const KITTY_DISAMBIGUATE: u8 = 1 | 8;
 
-/// The bytes of one key press. Empty for a key that does not exist (`F(13)`).
+/// Encodes a key press; empty for a key without an encoding (`F(13)`).
 #[must_use]
 pub fn encode(key: Key, modes: &Modes) -> Vec<u8> {
     let kitty = modes.kitty_flags & KITTY_DISAMBIGUATE != 0;
     match key.code {
-        KeyCode::Char(c) => character(c, key, kitty),
-        KeyCode::Enter => simple(key, kitty, 13, b"\r"),
+        KeyCode::Char(c) => character_key(c, key, kitty),
+        KeyCode::Enter => c0_key(key, kitty, 13, b"\r"),
         KeyCode::Tab if key.shift && !kitty => with_alt(key, b"\x1b[Z"),
-        KeyCode::Tab => simple(key, kitty, 9, b"\t"),
-        KeyCode::Backspace => simple(key, kitty, 127, if key.ctrl { b"\x08" } else { b"\x7f" }),
-        KeyCode::Escape if kitty => unicode(27, modifiers(key)),
+        KeyCode::Tab => c0_key(key, kitty, 9, b"\t"),
+        KeyCode::Backspace => c0_key(key, kitty, 127, if key.ctrl { b"\x08" } else { b"\x7f" }),
+        KeyCode::Escape if kitty => csi_u(27, modifiers(key)),
         KeyCode::Escape => with_alt(key, b"\x1b"),
-        KeyCode::Up => letter(key, modes.application_cursor && !kitty, b'A'),
-        KeyCode::Down => letter(key, modes.application_cursor && !kitty, b'B'),
-        KeyCode::Right => letter(key, modes.application_cursor && !kitty, b'C'),
-        KeyCode::Left => letter(key, modes.application_cursor && !kitty, b'D'),
-        KeyCode::Home => letter(key, modes.application_cursor && !kitty, b'H'),
-        KeyCode::End => letter(key, modes.application_cursor && !kitty, b'F'),
-        KeyCode::Insert => number(key, 2),
-        KeyCode::Delete => number(key, 3),
-        KeyCode::PageUp => number(key, 5),
-        KeyCode::PageDown => number(key, 6),
-        KeyCode::F(n) => function(key, n, kitty),
+        KeyCode::Up => csi_letter(key, modes.application_cursor && !kitty, b'A'),
+        KeyCode::Down => csi_letter(key, modes.application_cursor && !kitty, b'B'),
+        KeyCode::Right => csi_letter(key, modes.application_cursor && !kitty, b'C'),
+        KeyCode::Left => csi_letter(key, modes.application_cursor && !kitty, b'D'),
+        KeyCode::Home => csi_letter(key, modes.application_cursor && !kitty, b'H'),
+        KeyCode::End => csi_letter(key, modes.application_cursor && !kitty, b'F'),
+        KeyCode::Insert => csi_tilde(key, 2),
+        KeyCode::Delete => csi_tilde(key, 3),
+        KeyCode::PageUp => csi_tilde(key, 5),
+        KeyCode::PageDown => csi_tilde(key, 6),
+        KeyCode::F(n) => function_key(key, n, kitty),
     }
 }
 
-/// The bytes of a pasted text.
+/// Encodes a pasted text.
 ///
 /// # Invariant
 ///
-/// The text cannot end the paste or press a key: of the control characters only TAB and the ends of
-/// lines (as CR, the return key) are left, so the only ESC are those of the brackets.
+/// The text can neither end the paste nor press a key: the only control characters kept are TAB and
+/// line ends (as CR), so the only ESC characters are those of the brackets.
 #[must_use]
 pub fn paste(text: &str, modes: &Modes) -> Vec<u8> {
     let (begin, end) = if modes.bracketed_paste { ("\x1b[200~", "\x1b[201~") } else { ("", "") };
@@ -63,7 +63,7 @@ pub fn paste(text: &str, modes: &Modes) -> Vec<u8> {
     bytes
 }
 
-/// The modifier parameter of xterm and kitty; 1 is none.
+/// Returns the modifier parameter of xterm and kitty; 1 means no modifiers.
 fn modifiers(key: Key) -> u8 {
     1 + u8::from(key.shift) + 2 * u8::from(key.alt) + 4 * u8::from(key.ctrl)
 }
@@ -74,7 +74,7 @@ fn with_alt(key: Key, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// `CSI code ; modifiers u`.
-fn unicode(code: u32, modifiers: u8) -> Vec<u8> {
+fn csi_u(code: u32, modifiers: u8) -> Vec<u8> {
     match modifiers {
         1 => format!("\x1b[{code}u"),
         _ => format!("\x1b[{code};{modifiers}u"),
@@ -82,16 +82,16 @@ fn unicode(code: u32, modifiers: u8) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Enter, tab and backspace: a control of their own, which kitty keeps unless modified.
-fn simple(key: Key, kitty: bool, code: u32, plain: &[u8]) -> Vec<u8> {
+/// Encodes Enter, Tab or Backspace: a C0 control, which kitty keeps unless modified.
+fn c0_key(key: Key, kitty: bool, code: u32, plain: &[u8]) -> Vec<u8> {
     match modifiers(key) {
-        2.. if kitty => unicode(code, modifiers(key)),
+        2.. if kitty => csi_u(code, modifiers(key)),
         _ => with_alt(key, plain),
     }
 }
 
-/// `CSI X`, or `SS3 X` where the program asked for it, or `CSI 1 ; modifiers X`.
-fn letter(key: Key, ss3: bool, last: u8) -> Vec<u8> {
+/// `CSI X`, `SS3 X` in application mode, or `CSI 1 ; modifiers X`.
+fn csi_letter(key: Key, ss3: bool, last: u8) -> Vec<u8> {
     let last = char::from(last);
     match modifiers(key) {
         1 if ss3 => format!("\x1bO{last}"),
@@ -102,7 +102,7 @@ fn letter(key: Key, ss3: bool, last: u8) -> Vec<u8> {
 }
 
 /// `CSI number ~`.
-fn number(key: Key, number: u8) -> Vec<u8> {
+fn csi_tilde(key: Key, number: u8) -> Vec<u8> {
     match modifiers(key) {
         1 => format!("\x1b[{number}~"),
         modifiers => format!("\x1b[{number};{modifiers}~"),
@@ -110,34 +110,34 @@ fn number(key: Key, number: u8) -> Vec<u8> {
     .into_bytes()
 }
 
-fn function(key: Key, n: u8, kitty: bool) -> Vec<u8> {
+fn function_key(key: Key, n: u8, kitty: bool) -> Vec<u8> {
     match n {
-        // `CSI R` is also the answer to where the cursor is, which kitty's protocol avoids.
-        3 if kitty => number(key, 13),
-        1..=4 => letter(key, !kitty, b'P' + n - 1),
-        5 => number(key, 15),
-        6..=10 => number(key, 11 + n),
-        11 | 12 => number(key, 12 + n),
+        // `CSI R` is also a cursor position report, so kitty uses another encoding for F3.
+        3 if kitty => csi_tilde(key, 13),
+        1..=4 => csi_letter(key, !kitty, b'P' + n - 1),
+        5 => csi_tilde(key, 15),
+        6..=10 => csi_tilde(key, 11 + n),
+        11 | 12 => csi_tilde(key, 12 + n),
         _ => Vec::new(),
     }
 }
 
-fn character(c: char, key: Key, kitty: bool) -> Vec<u8> {
+fn character_key(c: char, key: Key, kitty: bool) -> Vec<u8> {
     if kitty && (key.ctrl || key.alt) {
-        // The code is that of the key without shift; a capital letter is one with it.
+        // The code is that of the unshifted key; a capital letter implies shift.
         let lower = c.to_lowercase().next().unwrap_or(c);
         let key = Key { shift: key.shift || lower != c, ..key };
-        return unicode(u32::from(lower), modifiers(key));
+        return csi_u(u32::from(lower), modifiers(key));
     }
-    if let Some(control) = control(c).filter(|_| key.ctrl) {
+    if let Some(control) = control_code(c).filter(|_| key.ctrl) {
         return with_alt(key, &[control]);
     }
     let c = if key.shift { c.to_uppercase().next().unwrap_or(c) } else { c };
     with_alt(key, c.encode_utf8(&mut [0; 4]).as_bytes())
 }
 
-/// What ctrl makes of a character, if anything.
-fn control(c: char) -> Option<u8> {
+/// Returns the control code of a character with ctrl, if there is one.
+fn control_code(c: char) -> Option<u8> {
     Some(match c {
         'a'..='z' | 'A'..='Z' => u8::try_from(c).ok()? & 0x1f,
         ' ' | '@' | '2' => 0,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_as_xterm_writes_them() {
+    fn keys_are_encoded_as_in_xterm() {
         let cases = [
             ("a", "a"),
             ("é", "é"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn application_cursor_keys_are_for_unmodified_arrows_home_and_end() {
+    fn application_cursor_mode_affects_unmodified_arrows_home_and_end() {
         let modes = Modes { application_cursor: true, ..Modes::default() };
         let cases = [
             ("up", "\x1bOA"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn kitty_disambiguates_what_xterm_cannot_tell_apart() {
+    fn kitty_flags_disambiguate_keys() {
         let modes = Modes { kitty_flags: 1, application_cursor: true, ..Modes::default() };
         let cases = [
             ("a", "a"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn pasted_lines_end_as_the_return_key_ends_them() {
+    fn pasted_line_ends_become_carriage_returns() {
         let cases = [("a\nb", "a\rb"), ("a\r\nb\r", "a\rb\r"), ("a\n\nb\tc", "a\r\rb\tc")];
         for (text, expected) in cases {
             assert_eq!(paste(text, &Modes::default()), expected.as_bytes(), "{text:?}");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_cannot_be_left_from_within() {
+    fn pasted_text_cannot_end_the_paste() {
         let modes = Modes { bracketed_paste: true, ..Modes::default() };
 
         let bytes = paste("a\x1b[201~rm\x03\x7f\u{9b}201~é", &modes);
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_only_escapes_of_a_paste_are_its_brackets(
+        fn paste_contains_no_control_characters_except_tab_and_cr(
             text in prop::collection::vec(
                 prop_oneof![any::<char>(), (0u8..0xa0).prop_map(char::from)], 0..40
             ).prop_map(String::from_iter),

@@ -1,23 +1,26 @@
-//! The terminal emulator of ccmux, behind a narrow type.
+//! The terminal emulator of ccmux, behind a narrow interface.
 //!
-//! A [`Terminal`] takes a program's output and knows what the screen looks like; it answers the
-//! program's queries and gives out text, modes, and an exact snapshot. A [`Painter`] brings that
-//! screen to a client's own terminal, and a [`Filter`] lets the program's own bytes through to it.
-//! [`key`] writes key presses as the program wants them, [`outer`] takes over a client's terminal
-//! and gives it back. Nothing here does I/O or reads a clock.
+//! A [`Terminal`] parses a program's output and maintains its screen. It answers the program's
+//! queries and returns the screen as text, as modes, or as an exact snapshot. A [`Painter`] draws
+//! that screen on a client's terminal, and a [`Filter`] forwards the program's output to it. [`key`]
+//! encodes key presses for the program; [`outer`] prepares a client's terminal and restores it.
+//! Nothing in this crate does I/O or reads a clock.
 
 mod actions;
+mod allowed;
 mod answers;
+mod coordinates;
+mod csi;
+mod extra_query;
 mod filter;
 pub mod key;
 mod modes;
 pub mod outer;
 mod painter;
 mod pen;
+mod plain_text;
 mod query;
-mod readout;
 mod repair;
-mod request;
 mod scan;
 mod screen;
 mod skip;

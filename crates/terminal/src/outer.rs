@@ -1,43 +1,43 @@
-//! Taking over the terminal a client runs in, and giving it back as it was.
+//! Sequences that prepare a client's terminal on attach and restore it on detach.
 //!
-//! Programs switch modes on in the outer terminal through us, and we cannot know what they left on
-//! (they may have been killed, or the client is detached while they run on). So leaving resets
-//! every mode that outlives a program, and costs a few hundred bytes once.
+//! Programs set modes in the outer terminal, and the modes still set at detach are not known (a
+//! program may have been killed, or continues to run). Detaching therefore resets every mode that
+//! outlives a program, which costs a few hundred bytes.
 
-/// What to write when a client attaches: the title is saved, and an empty screen is ours.
+/// Returns the bytes to write on attach: saves the title and switches to an empty screen.
 #[must_use]
 pub fn enter() -> Vec<u8> {
     [
         "\x1b[22;0t",    // Save the title.
-        "\x1b[?1049h",   // The alternate screen; the user's own stays untouched.
-        "\x1b[m\x1b[2J", // Cleared in the default colours.
-        "\x1b[H",        // Home.
+        "\x1b[?1049h",   // Switch to the alternate screen, which preserves the user's.
+        "\x1b[m\x1b[2J", // Clear it in the default colors.
+        "\x1b[H",        // Move the cursor home.
     ]
     .concat()
     .into_bytes()
 }
 
-/// What to write when a client detaches or dies, whatever state the outer terminal is in.
+/// Returns the bytes to write when a client detaches or dies, for any state of the outer terminal.
 #[must_use]
 pub fn leave() -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in [
-        // What was cut off: a string or sequence, a synchronised update.
+        // An unfinished string or sequence, a synchronized update.
         "\x1b\\\x1b[?2026l",
-        // The mouse: what is reported, and how it is written.
+        // Mouse reporting and its encoding.
         "\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l",
         "\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l",
-        // Reports of the focus and of the colour scheme, bracketed paste.
+        // Focus and color scheme reports, bracketed paste.
         "\x1b[?1004l\x1b[?2031l\x1b[?2004l",
-        // Cursor keys, keypad, modifyOtherKeys; kitty's flags and what was pushed of them.
+        // Cursor keys, keypad, modifyOtherKeys, kitty flags and their stack.
         "\x1b[?1l\x1b>\x1b[>4m\x1b[=0u\x1b[<9u",
-        // How text is written: reverse video, origin, insert, newline, margins, autowrap.
+        // Reverse video, origin, insert and newline mode, margins, autowrap.
         "\x1b[?5l\x1b[?6l\x1b[4l\x1b[20l\x1b[?69l\x1b[r\x1b[?7h",
-        // ASCII, no hyperlink, no colours.
+        // ASCII, no hyperlink, no attributes.
         "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[m",
-        // The user's cursor, visible.
+        // The user's cursor style, visible.
         "\x1b[0 q\x1b[?25h",
-        // The user's screen, with the cursor where it was, and title.
+        // The user's screen, cursor position and title.
         "\x1b[?1049l\x1b[23;0t",
     ] {
         bytes.extend_from_slice(part.as_bytes());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_enters_an_empty_screen() {
+    fn enter_switches_to_an_empty_screen() {
         let mut outer = Outer::new();
         outer.write(b"\x1b[41m");
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_undoes_whatever_a_program_left_on() {
+    fn leave_resets_modes_set_by_a_program() {
         let mut outer = Outer::new();
         let fresh = *outer.term.mode();
         let point = outer.term.grid().cursor.point;
@@ -112,11 +112,11 @@ mod tests {
         assert!(outer.row(0).starts_with("$ ccmux attach"));
         outer.write(b"x\x1b[9Ay");
         assert_eq!(outer.row(1).trim(), "x");
-        assert!(outer.row(0).starts_with("$yccmux"), "the margins are gone: {}", outer.row(0));
+        assert!(outer.row(0).starts_with("$yccmux"), "margins still set: {}", outer.row(0));
     }
 
     #[test]
-    fn leaving_resets_what_only_other_terminals_know() {
+    fn leave_resets_modes_the_emulator_does_not_support() {
         let bytes = String::from_utf8(leave()).unwrap();
 
         for mode in [9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2026, 2031, 1, 6] {

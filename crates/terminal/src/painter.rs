@@ -1,34 +1,35 @@
-//! Draws a screen on somebody else's terminal, and leaves that terminal in the same state.
+//! Painter that draws a screen on a client's terminal and brings that terminal to the same state.
 //!
-//! A client's terminal gets the program's own bytes while it keeps up, and a frame whenever it has
-//! to be brought to a definite state: at attach, after falling behind, after a change of size. What
-//! the outer terminal is like when a frame arrives is therefore not known, save for the rows that
-//! this painter drew: a frame sets everything else.
+//! A client's terminal receives the program's output while it keeps up, and a frame to bring it to a
+//! known state: on attach, after falling behind, after a resize. The state of the outer terminal
+//! before a frame is unknown except for the rows that this painter drew, so a frame sets everything
+//! else.
 //!
-//! The outer terminal is on its own alternate screen all the time, whichever screen the program is
-//! on, so a frame never switches it.
+//! The outer terminal stays on its alternate screen, whichever screen the program uses, so a frame
+//! never switches screens.
 
 use alacritty_terminal::grid::{Charsets, Cursor};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle};
 
+use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
-use crate::screen::{Screen, line_at, row_index};
+use crate::screen::Screen;
 use crate::snapshot::{is_blank, style_number};
 use crate::terminal::Terminal;
-use crate::writer::{At, Writer};
+use crate::writer::{CursorPosition, Writer};
 
-/// Begins an update that is shown at once, and brings the terminal to the state that drawing needs:
-/// cursor hidden, no margins, absolute positions, no autowrap, no insertion, plain line feeds, no
-/// attributes, no link, plain character sets.
+/// Starts a synchronized update and sets the state required for drawing: cursor hidden, no margins,
+/// absolute positions, no autowrap, no insert mode, plain line feeds, no attributes, no link, ASCII
+/// character sets.
 const BEGIN: &[u8] =
     b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
 const END: &[u8] = b"\x1b[?2026l";
-/// What fills an outer terminal beyond the pane.
+/// Fill character for the area of an outer terminal outside the pane.
 const OUTSIDE: &str = "·";
 
-/// Private modes that a frame sets or resets, in the order in which that is done.
+/// Private modes that a frame sets or resets, in this order.
 const PRIVATE_MODES: [(TermMode, usize); 11] = [
     (TermMode::APP_CURSOR, 1),
     (TermMode::MOUSE_REPORT_CLICK, 1000),
@@ -43,35 +44,35 @@ const PRIVATE_MODES: [(TermMode, usize); 11] = [
     (TermMode::SHOW_CURSOR, 25),
 ];
 
-/// Draws one terminal on one outer terminal; each client has its own.
+/// Draws one terminal on the terminal of one client.
 #[derive(Debug, Default)]
 pub struct Painter {
-    /// What the rows looked like when they were drawn last.
+    /// Fingerprints of the rows as last drawn.
     drawn: Vec<u64>,
-    /// For which sizes, of the pane and of the outer terminal.
+    /// Sizes of the pane and of the outer terminal at that time.
     sizes: Option<(model::Size, model::Size)>,
     title: Option<String>,
 }
 
 impl Painter {
-    /// A painter that knows nothing of the outer terminal yet.
+    /// Creates a painter; its first frame draws everything.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets what the outer terminal shows, so that the next frame draws everything.
+    /// Makes the next frame draw everything.
     ///
-    /// Necessary whenever the outer terminal was sent anything but this painter's frames.
-    pub fn forget(&mut self) {
+    /// Required whenever the outer terminal received bytes other than this painter's frames.
+    pub fn invalidate(&mut self) {
         *self = Self::default();
     }
 
-    /// What makes an outer terminal of size `outer` show the screen.
+    /// Returns the bytes that make an outer terminal of size `outer` show the screen.
     ///
-    /// In an outer terminal of another size, the screen is in the upper left corner.
+    /// If the sizes differ, the screen is placed in the upper left corner.
     pub fn frame(&mut self, terminal: &mut Terminal, outer: model::Size) -> Vec<u8> {
-        terminal.settle();
+        terminal.flush();
         let size = terminal.size();
         let screen = &terminal.screen;
         let everything = self.sizes != Some((size, outer));
@@ -83,7 +84,7 @@ impl Painter {
 
         let mut frame = Frame::new(screen, outer);
         frame.writer.raw(BEGIN);
-        frame.writer.at = At::Cell(0, 0);
+        frame.writer.at = CursorPosition::Cell(0, 0);
         for row in 0..frame.rows {
             let cells = &screen.grid()[line_at(row)][..];
             let seen = fingerprint(cells);
@@ -93,7 +94,7 @@ impl Painter {
             }
         }
         if everything {
-            frame.outside();
+            frame.fill_outside();
         }
         if self.title != screen.title {
             self.title.clone_from(&screen.title);
@@ -104,13 +105,13 @@ impl Painter {
     }
 }
 
-/// One frame in the making.
+/// A frame under construction.
 struct Frame<'a> {
     screen: &'a Screen,
     writer: Writer,
     outer_columns: usize,
     outer_rows: usize,
-    /// The part of the pane that is seen.
+    /// The visible part of the pane.
     columns: usize,
     rows: usize,
 }
@@ -128,8 +129,9 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Whether the outer terminal can take the program's own bytes after this frame.
-    fn is_exact(&self) -> bool {
+    /// Returns whether both terminals have the same size, so that the program's output can be
+    /// forwarded after this frame.
+    fn is_same_size(&self) -> bool {
         (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
     }
 
@@ -140,7 +142,7 @@ impl<'a> Frame<'a> {
         self.writer.goto(row, 0);
         while column < end {
             column += self.cell(cells, row, column);
-            // The longest part of most rows: characters that look like the one before.
+            // Fast path: most cells have the same style as the previous one.
             let drawn = &cells[column - 1];
             let alike = cells[column..end].iter().take_while(|cell| is_alike(cell, drawn));
             let mut count = 0;
@@ -154,7 +156,7 @@ impl<'a> Frame<'a> {
             }
         }
         if end < self.columns {
-            self.writer.pen.become_pen(Pen::default(), &mut self.writer.out);
+            self.writer.pen.switch_to(Pen::default(), &mut self.writer.out);
             if self.columns == self.outer_columns {
                 self.writer.raw(b"\x1b[K");
             } else {
@@ -163,13 +165,13 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Draws one character, or the blank that a remaining half of one looks like.
+    /// Draws one character, or a blank for half of a wide character.
     #[inline]
     fn cell(&mut self, cells: &[Cell], row: usize, column: usize) -> usize {
         const HALVES: Flags = Flags::WIDE_CHAR.union(Flags::WIDE_CHAR_SPACER);
         let cell = &cells[column];
         if !cell.flags.intersects(HALVES) && cell.extra.is_none() {
-            self.writer.pen.take_up(cell, &mut self.writer.out);
+            self.writer.pen.match_cell(cell, &mut self.writer.out);
             self.writer.put(if cell.c == '\t' { ' ' } else { cell.c });
             self.writer.moved_to(row, column + 1);
             return 1;
@@ -189,23 +191,23 @@ impl<'a> Frame<'a> {
         1
     }
 
-    /// Fills what the pane does not cover.
-    fn outside(&mut self) {
+    /// Fills the area outside the pane.
+    fn fill_outside(&mut self) {
         let beside = self.outer_columns - self.columns;
         if beside == 0 && self.rows == self.outer_rows {
             return;
         }
         let mut dim = Cell::default();
         dim.flags.insert(Flags::DIM);
-        self.writer.pen.take_up(&dim, &mut self.writer.out);
+        self.writer.pen.match_cell(&dim, &mut self.writer.out);
         for row in 0..self.outer_rows {
             let (from, count) =
                 if row < self.rows { (self.columns, beside) } else { (0, self.outer_columns) };
             if count > 0 {
-                self.writer.at = At::Unknown;
+                self.writer.at = CursorPosition::Unknown;
                 self.writer.goto(row, from);
                 self.writer.raw(OUTSIDE.repeat(count).as_bytes());
-                self.writer.at = At::Unknown;
+                self.writer.at = CursorPosition::Unknown;
             }
         }
     }
@@ -216,38 +218,38 @@ impl<'a> Frame<'a> {
         self.writer.raw(b"\x1b\\");
     }
 
-    /// Everything but the cells.
+    /// Writes all state except the cells.
     fn state(&mut self) {
         let screen = self.screen;
         let mode = screen.mode();
         let grid = screen.grid();
-        if self.is_exact() {
+        if self.is_same_size() {
             let (top, end) = screen.margins;
             if (top, end) != (0, screen.rows()) {
                 self.writer.csi(top + 1, b";");
                 decimal(end, &mut self.writer.out);
                 self.writer.raw(b"r");
             }
-            self.place(&grid.saved_cursor);
+            self.restore_cursor(&grid.saved_cursor);
             self.writer.raw(b"\x1b7");
             if mode.contains(TermMode::ORIGIN) {
                 self.writer.raw(b"\x1b[?6h");
                 self.writer.origin = screen.margins.0;
             }
         }
-        self.place(&grid.cursor);
+        self.restore_cursor(&grid.cursor);
         self.modes(mode);
         self.writer.raw(END);
     }
 
-    /// Puts the cursor where `cursor` is, with its pen and character sets.
-    fn place(&mut self, cursor: &Cursor<Cell>) {
+    /// Restores the position, pen and character sets of `cursor`.
+    fn restore_cursor(&mut self, cursor: &Cursor<Cell>) {
         let row = row_index(cursor.point.line);
         let column = cursor.point.column.0;
-        self.writer.take_charsets(Charsets::default());
-        self.writer.at = At::Unknown;
+        self.writer.set_charsets(Charsets::default());
+        self.writer.at = CursorPosition::Unknown;
         if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
-            // Only printing in the last column makes a terminal wait with the wrap.
+            // Only printing in the last column causes a pending wrap.
             let cells = &self.screen.grid()[cursor.point.line][..];
             let spacer =
                 cells.get(column).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
@@ -260,7 +262,7 @@ impl<'a> Frame<'a> {
         } else {
             self.writer.goto(row.min(self.outer_rows - 1), column.min(self.outer_columns - 1));
         }
-        self.writer.take_style(cursor);
+        self.writer.set_style(cursor);
     }
 
     fn modes(&mut self, mode: TermMode) {
@@ -291,7 +293,7 @@ impl<'a> Frame<'a> {
         decimal(usize::from(self.screen.modify_other_keys), &mut self.writer.out);
         self.writer.raw(b"m");
         let style = self.screen.cursor_style();
-        // A program that asked for nothing gets what the user has chosen.
+        // The default style selects the one configured by the user.
         let style = if style == CursorStyle::default() { 0 } else { style_number(style) };
         self.writer.csi(style, b" q");
         if self.screen.active_charset == CharsetIndex::G1 {
@@ -300,7 +302,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a cell needs nothing but its character after `drawn`.
+/// Returns whether a cell can be drawn after `drawn` without style changes.
 #[inline]
 fn is_alike(cell: &Cell, drawn: &Cell) -> bool {
     const ODD: Flags =
@@ -314,9 +316,9 @@ fn is_alike(cell: &Cell, drawn: &Cell) -> bool {
         && cell.c != '\t'
 }
 
-/// A number that differs for rows that look different.
+/// Returns a hash of the appearance of a row; never 0.
 ///
-/// Four sums side by side: each step of one waits for the step before, but not for the others.
+/// Computed in four independent lanes, so that their steps can run in parallel.
 fn fingerprint(cells: &[Cell]) -> u64 {
     const LANES: usize = 4;
     let mut lanes = [1u64, 2, 3, 4];
@@ -369,7 +371,7 @@ mod tests {
     use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
     use crate::{Filter, Passed, outer};
 
-    /// A client: its terminal, its painter, its filter.
+    /// A client with its terminal, painter and filter.
     struct Client {
         outer: Terminal,
         painter: Painter,
@@ -398,13 +400,13 @@ mod tests {
             if self.filter.pass(bytes, &mut passed) == Passed::All {
                 self.outer.feed(&passed);
             } else {
-                self.painter.forget();
+                self.painter.invalidate();
                 self.paint(pane, fed);
             }
         }
     }
 
-    /// Compares what an attached user can see, or notice when the program goes on.
+    /// Compares all state that is visible to an attached user, now or after further output.
     fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
         let mut wanted = state(pane);
         let mut shown = state(&mut client.outer);
@@ -428,16 +430,17 @@ mod tests {
         assert_same(&wanted, &shown, about);
     }
 
-    /// What a frame does not carry over: what REP repeats, saved keyboard flags, tab stops.
-    /// `inside` says that the step continues a sequence.
-    fn is_carried_over(bytes: &[u8], inside: bool) -> bool {
+    /// Returns whether the effect of `bytes` is independent of state that a frame does not transfer:
+    /// the character that REP repeats, saved keyboard flags, tab stops. `inside` is set if the bytes
+    /// continue a sequence.
+    fn is_transferred(bytes: &[u8], inside: bool) -> bool {
         let is_lost = |byte: &u8| b"ubtIZW".contains(byte);
         let ends_sequence = if inside {
             bytes.iter().any(is_lost)
         } else {
             bytes.contains(&0x1b) && bytes.last().is_some_and(is_lost)
         };
-        // ENQ is taken out of the stream, and may have stood between the halves of a character.
+        // ENQ is removed from the stream, and may have separated the parts of a character.
         !ends_sequence && !bytes.contains(&b'\t') && !bytes.contains(&0x05)
     }
 
@@ -445,20 +448,20 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_frame_shows_the_screen_and_the_program_can_go_on(
+        fn frame_shows_the_screen_and_further_output_matches(
             (cols, rows) in (2u16..24, 2u16..10),
             before in steps(40),
             more in steps(12),
         ) {
             let mut pane = Terminal::new(size(cols, rows), 0);
             run(&mut pane, &before);
-            // Remains that cannot be drawn look like blanks; a snapshot clears them away.
+            // Taking a snapshot removes cells that cannot be drawn.
             drop(pane.snapshot());
             let mut fed: Vec<u8> = before.iter().flat_map(|step| match step {
                 Step::Feed(bytes) => bytes.clone(),
                 Step::Resize(..) => Vec::new(),
             }).collect();
-            // Tab stops are not carried over, and one tab may wait inside an unfinished sequence.
+            // Tab stops are not transferred, and an unfinished sequence may contain a tab.
             prop_assume!(!fed[fed.len() - pane.unfinished()..].contains(&b'\t'));
             let mut client = Client::new(pane.size());
 
@@ -466,12 +469,12 @@ mod tests {
             if pane.unfinished() == 0 {
                 assert_shows(&mut client, &mut pane, "first frame");
             }
-            // A control inside an unfinished sequence is passed at once, and drawn when the sequence
-            // is complete: CAN completes it.
+            // A control inside an unfinished sequence is forwarded immediately, but drawn in the
+            // pane only when the sequence is complete: CAN completes it.
             let end = Step::Feed(vec![0x18]);
             for step in more.iter().chain([&end]) {
                 let Step::Feed(bytes) = step else { continue };
-                if !is_carried_over(bytes, pane.unfinished() > 0) {
+                if !is_transferred(bytes, pane.unfinished() > 0) {
                     continue;
                 }
                 pane.feed(bytes);
@@ -484,7 +487,7 @@ mod tests {
         }
 
         #[test]
-        fn a_second_frame_draws_only_what_changed_and_shows_it_all(
+        fn second_frame_brings_the_client_up_to_date(
             (cols, rows) in (2u16..24, 2u16..10),
             before in steps(30),
             more in steps(10),
@@ -507,7 +510,7 @@ mod tests {
         }
 
         #[test]
-        fn an_outer_terminal_of_any_size_shows_the_upper_left_corner(
+        fn outer_terminal_of_any_size_shows_the_upper_left_corner(
             before in steps(30),
             (cols, rows) in (2u16..30, 2u16..14),
         ) {
@@ -525,7 +528,7 @@ mod tests {
                 for (column, cell) in cells.iter().enumerate() {
                     match pane_state.rows.get(row).and_then(|cells| cells.get(column)) {
                         None => prop_assert_eq!(cell.c, '·'),
-                        // A wide character at the edge is cut in half.
+                        // A wide character at the edge is replaced by a blank.
                         Some(wanted) if wanted.flags.contains(Flags::WIDE_CHAR)
                             && column + 1 == cells.len() => prop_assert_eq!(cell.c, ' '),
                         Some(wanted) => {
@@ -540,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_when_nothing_changed() {
+    fn unchanged_rows_are_not_redrawn() {
         let mut pane = Terminal::new(size(80, 24), 0);
         pane.feed(b"hello\r\nworld");
         let mut painter = Painter::new();

@@ -1,11 +1,11 @@
-//! The attributes with which cells are drawn, and the sequences that change them.
+//! Cell attributes, and the sequences that change them.
 
 use std::io::Write as _;
 
 use alacritty_terminal::term::cell::{Cell, Flags, Hyperlink};
 use alacritty_terminal::vte::ansi::{Color, NamedColor};
 
-/// The flags of a cell that a program chooses; the others say how the cell came about.
+/// Cell flags that SGR sets. The others describe the layout of the cell.
 pub(crate) const STYLE: Flags = Flags::INVERSE
     .union(Flags::BOLD)
     .union(Flags::ITALIC)
@@ -14,7 +14,7 @@ pub(crate) const STYLE: Flags = Flags::INVERSE
     .union(Flags::STRIKEOUT)
     .union(Flags::ALL_UNDERLINES);
 
-/// What SGR and OSC 8 set.
+/// The attributes set by SGR and OSC 8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     foreground: Color,
@@ -37,8 +37,8 @@ impl Default for Pen {
 }
 
 impl Pen {
-    /// The pen that drew `cell`.
-    pub(crate) fn of(cell: &Cell) -> Self {
+    /// Returns the attributes of `cell`.
+    pub(crate) fn from_cell(cell: &Cell) -> Self {
         let (underline, link) = match &cell.extra {
             Some(_) => (cell.underline_color(), cell.hyperlink()),
             None => (None, None),
@@ -47,14 +47,14 @@ impl Pen {
         Self { foreground: cell.fg, background: cell.bg, style, underline, link }
     }
 
-    /// A pen that only fills the background, as erasing does.
-    pub(crate) fn filling(background: Color) -> Self {
+    /// Returns a pen with only a background color, as used by erasing.
+    pub(crate) fn background_only(background: Color) -> Self {
         Self { background, ..Self::default() }
     }
 
-    /// Whether `cell` was drawn with this pen.
+    /// Returns whether `cell` has these attributes.
     #[inline]
-    pub(crate) fn drew(&self, cell: &Cell) -> bool {
+    pub(crate) fn matches(&self, cell: &Cell) -> bool {
         if cell.fg != self.foreground
             || cell.bg != self.background
             || cell.flags.intersection(STYLE) != self.style
@@ -67,16 +67,16 @@ impl Pen {
         }
     }
 
-    /// Changes to the pen that drew `cell`, and writes what tells a terminal so.
+    /// Switches to the attributes of `cell` and writes the sequences that do so.
     #[inline]
-    pub(crate) fn take_up(&mut self, cell: &Cell, out: &mut Vec<u8>) {
-        if !self.drew(cell) {
-            self.become_pen(Self::of(cell), out);
+    pub(crate) fn match_cell(&mut self, cell: &Cell, out: &mut Vec<u8>) {
+        if !self.matches(cell) {
+            self.switch_to(Self::from_cell(cell), out);
         }
     }
 
-    /// Changes to `next`, and writes what tells a terminal so.
-    pub(crate) fn become_pen(&mut self, next: Self, out: &mut Vec<u8>) {
+    /// Switches to `next` and writes the sequences that do so.
+    pub(crate) fn switch_to(&mut self, next: Self, out: &mut Vec<u8>) {
         self.write_attributes(&next, out);
         if self.link != next.link {
             write_link(next.link.as_ref(), out);
@@ -140,26 +140,26 @@ fn write_style(added: Flags, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a colour; `base` is 30 for the foreground, 40 for the background, 50 for underlines.
+/// Writes a color; `base` is 30 for the foreground, 40 for the background, 50 for underlines.
 fn write_color(color: Color, base: u8, out: &mut Vec<u8>) {
     match color {
-        Color::Named(NamedColor::Foreground | NamedColor::Background) => number(base + 9, out),
+        Color::Named(NamedColor::Foreground | NamedColor::Background) => write_param(base + 9, out),
         Color::Named(name) => match name as usize {
-            index @ 0..8 => number(base + low_byte(index), out),
-            index @ 8..16 => number(base + 60 + low_byte(index - 8), out),
-            _ => number(base + 9, out),
+            index @ 0..8 => write_param(base + low_byte(index), out),
+            index @ 8..16 => write_param(base + 60 + low_byte(index - 8), out),
+            _ => write_param(base + 9, out),
         },
         Color::Indexed(index) => {
-            number(base + 8, out);
+            write_param(base + 8, out);
             out.extend_from_slice(b"5;");
-            number(index, out);
+            write_param(index, out);
         }
         Color::Spec(rgb) => {
-            number(base + 8, out);
+            write_param(base + 8, out);
             out.extend_from_slice(b"2;");
-            number(rgb.r, out);
-            number(rgb.g, out);
-            number(rgb.b, out);
+            write_param(rgb.r, out);
+            write_param(rgb.g, out);
+            write_param(rgb.b, out);
         }
     }
 }
@@ -168,8 +168,8 @@ fn low_byte(index: usize) -> u8 {
     u8::try_from(index).unwrap_or(u8::MAX)
 }
 
-/// Writes a parameter and the separator after it.
-fn number(value: u8, out: &mut Vec<u8>) {
+/// Writes a parameter and a separator.
+fn write_param(value: u8, out: &mut Vec<u8>) {
     decimal(usize::from(value), out);
     out.push(b';');
 }
@@ -178,7 +178,7 @@ fn number(value: u8, out: &mut Vec<u8>) {
 pub(crate) fn decimal(value: usize, out: &mut Vec<u8>) {
     let digit = |value: usize| b'0' + low_byte(value % 10);
     if value >= 1000 {
-        // Writing to a `Vec` cannot fail. Screens are not that large, so this is never reached.
+        // Rare: few screens are that large. Writing to a `Vec` cannot fail.
         write!(out, "{value}").unwrap_or_default();
         return;
     }

@@ -1,64 +1,23 @@
-//! Which sequences ask the terminal for an answer, and how a CSI sequence is taken apart.
+//! Recognition of queries: sequences that ask the terminal for an answer.
 //!
-//! There may be no client or many, so the pane's own terminal answers and no outer terminal may
-//! ever see the question. The list is therefore longer than what our terminal answers: a question
-//! that nobody answers is better than one that three terminals answer into the program's input.
+//! A pane may have any number of clients, so the pane's own terminal answers queries, and no outer
+//! terminal may see them. The list is longer than the set of queries this terminal answers: an
+//! unanswered query is better than several outer terminals answering into the program's input.
 
-use crate::scan::Kind;
+use crate::csi::Csi;
+use crate::scan::SequenceKind;
 
-/// A CSI sequence, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Csi<'t> {
-    /// `?`, `>`, `=` or `<` before the parameters.
-    pub(crate) marker: Option<u8>,
-    params: &'t [u8],
-    /// The bytes between the parameters and the final byte; mostly none.
-    pub(crate) intermediates: &'t [u8],
-    /// What the sequence does.
-    pub(crate) last: u8,
-}
-
-/// Takes a whole CSI sequence, as a token has it, apart; `None` if it is none.
-pub(crate) fn csi(bytes: &[u8]) -> Option<Csi<'_>> {
-    let (&last, body) = bytes.strip_prefix(b"\x1b[")?.split_last()?;
-    if !(0x40..=0x7e).contains(&last) {
-        return None;
-    }
-    let (marker, body) = match body {
-        [marker @ 0x3c..=0x3f, rest @ ..] => (Some(*marker), rest),
-        _ => (None, body),
-    };
-    let middle = body.iter().position(|byte| !(0x30..=0x3b).contains(byte)).unwrap_or(body.len());
-    let (params, intermediates) = body.split_at(middle);
-    Some(Csi { marker, params, intermediates, last })
-}
-
-impl<'t> Csi<'t> {
-    /// The parameters, whether separated by `;` or `:`. One that was left out is 0, and so there is
-    /// always at least one; what does not fit is 65535.
-    pub(crate) fn params(&self) -> impl Iterator<Item = u16> + use<'t> {
-        self.params.split(|byte| matches!(byte, b';' | b':')).map(|digits| {
-            digits.iter().fold(0u16, |number, digit| {
-                number.saturating_mul(10).saturating_add(u16::from(digit - b'0'))
-            })
-        })
-    }
-
-    /// The first parameter, 0 if there is none.
-    pub(crate) fn first(&self) -> u16 {
-        self.params().next().unwrap_or(0)
-    }
-}
-
-/// Whether a sequence asks the terminal for an answer.
+/// Returns whether a sequence asks the terminal for an answer.
 ///
-/// The one question that is not a sequence is the control ENQ.
-pub(crate) fn query(bytes: &[u8], kind: Kind) -> bool {
+/// ENQ, the only query that is a control character, is not covered here.
+pub(crate) fn is_query(bytes: &[u8], kind: SequenceKind) -> bool {
     match kind {
-        // DECID, the elder of DA1.
-        Kind::Esc => bytes == b"\x1bZ",
-        Kind::Csi => csi(bytes).is_some_and(|csi| csi_query(&csi)),
-        Kind::Osc | Kind::Dcs | Kind::Other => string_query(bytes, kind, true) == Some(true),
+        // DECID, the predecessor of DA1.
+        SequenceKind::Esc => bytes == b"\x1bZ",
+        SequenceKind::Csi => Csi::parse(bytes).is_some_and(|csi| csi_query(&csi)),
+        SequenceKind::Osc | SequenceKind::Dcs | SequenceKind::Other => {
+            string_query(bytes, kind, true) == Some(true)
+        }
     }
 }
 
@@ -66,13 +25,13 @@ fn csi_query(csi: &Csi<'_>) -> bool {
     match (csi.marker, csi.intermediates, csi.last) {
         // DA1, DA2, DA3.
         (None | Some(b'>' | b'='), b"", b'c') => true,
-        // DSR and its private kin: status, cursor, colour scheme, …
+        // DSR and its private variants: status, cursor position, color scheme, …
         (None | Some(b'?'), b"", b'n') => true,
         // XTVERSION, kitty keyboard flags, XTQMODKEYS, XTSMGRAPHICS.
         (Some(b'>'), b"", b'q') | (Some(b'?'), b"", b'u' | b'm' | b'S') => true,
         // DECRQM.
         (None | Some(b'?'), b"$", b'p') => true,
-        // Reports about the window.
+        // Window reports.
         (None, b"", b't') => matches!(csi.first(), 11 | 13..=16 | 18..=21),
         // DECRQCRA, DECREQTPARM.
         (None, b"*", b'y') | (None, b"", b'x') => true,
@@ -83,21 +42,21 @@ fn csi_query(csi: &Csi<'_>) -> bool {
     }
 }
 
-/// Whether a string, of which `bytes` is the beginning or all (`complete`), is a query. `None` as
-/// long as that depends on what follows; of a complete string that means no.
+/// Returns whether a control string is a query. `bytes` is the whole string if `complete`, otherwise
+/// its beginning. `None` means undecided, or "no" for a complete string.
 ///
-/// The answer comes early where it can, so that images and clipboards need not be held back.
-pub(crate) fn string_query(bytes: &[u8], kind: Kind, complete: bool) -> Option<bool> {
+/// Decides as early as possible, so that images and clipboard contents are not buffered.
+pub(crate) fn string_query(bytes: &[u8], kind: SequenceKind, complete: bool) -> Option<bool> {
     let body = bytes.get(2..).unwrap_or_default();
     match kind {
-        Kind::Osc => osc_query(body, complete),
-        Kind::Dcs => dcs_query(body),
-        Kind::Other if bytes.get(1) == Some(&b'_') => graphics_query(body, complete),
-        Kind::Other | Kind::Esc | Kind::Csi => Some(false),
+        SequenceKind::Osc => osc_query(body, complete),
+        SequenceKind::Dcs => dcs_query(body),
+        SequenceKind::Other if bytes.get(1) == Some(&b'_') => graphics_query(body, complete),
+        SequenceKind::Other | SequenceKind::Esc | SequenceKind::Csi => Some(false),
     }
 }
 
-/// `number ; fields`, mostly with a terminator if it is complete.
+/// The body is `number ; fields`, usually followed by a terminator if complete.
 fn osc_query(body: &[u8], complete: bool) -> Option<bool> {
     let body = body.strip_suffix(b"\x07").or(body.strip_suffix(b"\x1b\\")).unwrap_or(body);
     let digits = body.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(body.len());
@@ -109,7 +68,7 @@ fn osc_query(body: &[u8], complete: bool) -> Option<bool> {
         _ => return Some(false),
     };
     match number {
-        // The clipboard: which one, then `?` or the data.
+        // Clipboard: selection, then `?` or the data.
         b"52" => {
             let data = fields.iter().position(|&byte| byte == b';').map(|at| &fields[at + 1..]);
             match data {
@@ -118,20 +77,20 @@ fn osc_query(body: &[u8], complete: bool) -> Option<bool> {
                 _ => Some(false),
             }
         }
-        // Colours and fonts, many at once; each may be set or asked for.
+        // Colors and fonts: a list in which each entry is set or queried.
         b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
         | b"19" | b"21" | b"50" | b"702" => {
             let asks = |field: &[u8]| field == b"?" || field.ends_with(b"=?");
             complete.then(|| fields.split(|&byte| byte == b';').any(asks))
         }
-        // The shape of the pointer; which window operations are allowed.
+        // Pointer shape; allowed window operations.
         b"22" if fields.is_empty() && !complete => None,
         b"22" => Some(fields.first() == Some(&b'?')),
         b"60" | b"61" => Some(true),
         b"1337" => prefix_query(fields, &[b"Report", b"Capabilities", b"RequestUpload"]),
-        // Titles, directories, links and notifications are words of the user's, even this one.
+        // Titles, directories, links and notifications are free text, which may be `?`.
         b"0" | b"1" | b"2" | b"7" | b"8" | b"9" | b"133" | b"777" => Some(false),
-        // Whatever the future asks (claude asks for 7501), it asks like this.
+        // Unknown numbers follow the same convention (claude queries 7501).
         _ => match fields {
             b"" | b"?" if !complete => None,
             _ => Some(fields == b"?"),
@@ -139,7 +98,7 @@ fn osc_query(body: &[u8], complete: bool) -> Option<bool> {
     }
 }
 
-/// Whether `text` begins with one of `queries`, `None` while it is still too short to say.
+/// Returns whether `text` starts with one of `queries`; `None` while it is too short to decide.
 fn prefix_query(text: &[u8], queries: &[&[u8]]) -> Option<bool> {
     if queries.iter().any(|query| text.starts_with(query)) {
         return Some(true);
@@ -148,14 +107,14 @@ fn prefix_query(text: &[u8], queries: &[&[u8]]) -> Option<bool> {
     if undecided { None } else { Some(false) }
 }
 
-/// DECRQSS `$ q` and XTGETTCAP `+ q`: decided at the final byte.
+/// DECRQSS (`$ q`) and XTGETTCAP (`+ q`); decided at the final byte.
 fn dcs_query(body: &[u8]) -> Option<bool> {
     let head = body.iter().position(|byte| !(0x20..=0x3f).contains(byte))?;
     let intermediates = body[..head].iter().position(|&byte| byte < 0x30).unwrap_or(head);
     Some(matches!(&body[intermediates..=head], b"$q" | b"+q"))
 }
 
-/// Kitty graphics: `G`, keys and values up to `;`, `a=q` among them.
+/// Kitty graphics: `G`, then key-value pairs up to `;`; a query contains `a=q`.
 fn graphics_query(body: &[u8], complete: bool) -> Option<bool> {
     let Some(keys) = body.strip_prefix(b"G") else {
         return if body.is_empty() { None } else { Some(false) };
@@ -170,16 +129,16 @@ mod tests {
     use super::*;
     use crate::scan::{Scanner, Token};
 
-    fn asks(bytes: &[u8]) -> bool {
+    fn scans_as_query(bytes: &[u8]) -> bool {
         let mut rest = bytes;
         match Scanner::new().next(&mut rest) {
-            Some(Token::Sequence { bytes, kind, .. }) => query(bytes, kind),
+            Some(Token::Sequence { bytes, kind, .. }) => is_query(bytes, kind),
             other => panic!("{other:?} in {:?}", bytes.escape_ascii().to_string()),
         }
     }
 
     #[test]
-    fn a_sequence_that_asks_for_an_answer_is_a_query() {
+    fn queries_are_recognized() {
         let queries: [&[u8]; 61] = [
             b"\x1b[c",
             b"\x1b[0c",
@@ -239,19 +198,19 @@ mod tests {
             b"\x1b]1337;ReportCellSize\x07",
             b"\x1b_Gi=1,a=q;AAAA\x1b\\",
             b"\x1b_Ga=q\x1b\\",
-            // What ends a string otherwise does not make it less of a question to every terminal.
+            // Terminals also answer strings that are aborted or contain control characters.
             b"\x1b]11;?\x18",
             b"\x1b]11;?\x1b[m",
             b"\x1b]1\x011;?\x07",
         ];
         for bytes in queries {
-            assert!(asks(bytes), "{}", bytes.escape_ascii());
+            assert!(scans_as_query(bytes), "{}", bytes.escape_ascii());
         }
     }
 
     #[test]
-    fn a_sequence_that_only_acts_is_no_query() {
-        let acts: [&[u8]; 41] = [
+    fn other_sequences_are_not_queries() {
+        let others: [&[u8]; 41] = [
             b"\x1bc",
             b"\x1b7",
             b"\x1b(B",
@@ -294,23 +253,8 @@ mod tests {
             b"\x1b^a=q\x1b\\",
             b"\x1bXG\x1b\\",
         ];
-        for bytes in acts {
-            assert!(!asks(bytes), "{}", bytes.escape_ascii());
+        for bytes in others {
+            assert!(!scans_as_query(bytes), "{}", bytes.escape_ascii());
         }
-    }
-
-    #[test]
-    fn a_csi_sequence_is_taken_apart() {
-        let parts = csi(b"\x1b[?12;;3:4$p").unwrap();
-        assert_eq!((parts.marker, parts.intermediates, parts.last), (Some(b'?'), &b"$"[..], b'p'));
-        assert_eq!(parts.params().collect::<Vec<_>>(), [12, 0, 3, 4]);
-
-        let plain = csi(b"\x1b[m").unwrap();
-        assert_eq!((plain.marker, plain.intermediates, plain.last), (None, &b""[..], b'm'));
-        assert_eq!(plain.params().collect::<Vec<_>>(), [0]);
-
-        assert_eq!(csi(b"\x1b[99999 q").unwrap().first(), u16::MAX);
-        assert_eq!(csi(b"\x1b[12"), None);
-        assert_eq!(csi(b"\x1bM"), None);
     }
 }

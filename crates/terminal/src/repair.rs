@@ -1,14 +1,14 @@
-//! Puts right what no sequence of bytes could have drawn.
+//! Repair of grid states that no output can reproduce.
 //!
-//! Overwriting, shifting and resizing leave remains in the emulator's grid: halves of wide
-//! characters, marks of a wrap in the middle of a row. They look like blanks. A snapshot cannot
-//! reproduce them, so it first removes them from the grid that it is taken of: the two terminals
-//! are then equal, also in what they do with further output.
+//! Overwriting, shifting and resizing leave inconsistent cells in the emulator's grid: halves of
+//! wide characters, wrap flags in the middle of a row. They look like blanks. A snapshot cannot
+//! reproduce them, so taking one first removes them from the original grid. Original and copy are
+//! then equal, and stay equal after further output.
 
 use alacritty_terminal::grid::{Dimensions as _, Grid};
 use alacritty_terminal::term::cell::{Cell, Flags};
 
-use crate::screen::line_at;
+use crate::coordinates::line_at;
 
 const MARKS: Flags = Flags::WRAPLINE
     .union(Flags::WIDE_CHAR)
@@ -21,14 +21,14 @@ pub(crate) fn repair(grid: &mut Grid<Cell>) {
     let columns = grid.columns();
     for row in 0..rows {
         let line = line_at(row);
-        let odd = |column: usize| {
+        let is_marked = |column: usize| {
             let flags = grid[line][alacritty_terminal::index::Column(column)].flags;
             flags.intersects(MARKS)
         };
-        if !(0..columns).any(odd) {
+        if !(0..columns).any(is_marked) {
             continue;
         }
-        // There is no room to draw the wrap of the last row beside its own first cells.
+        // With two columns there is no room to draw the wrap of the last row.
         let may_wrap = row + 1 < rows || columns > 2;
         repair_row(&mut grid[line][..], may_wrap);
     }
@@ -57,7 +57,7 @@ fn repair_row(cells: &mut [Cell], may_wrap: bool) {
             let (before, rest) = cells.split_at_mut(column);
             match before.last() {
                 Some(wide) if wide.flags.contains(Flags::WIDE_CHAR) => {
-                    follow(&mut rest[0], wide);
+                    copy_style_to_spacer(&mut rest[0], wide);
                 }
                 _ => rest[0].flags.remove(Flags::WIDE_CHAR_SPACER),
             }
@@ -65,30 +65,30 @@ fn repair_row(cells: &mut [Cell], may_wrap: bool) {
     }
 }
 
-/// A spacer before a wrapped wide character is in the last column of a wrapped row, and blank.
+/// Ensures that a leading spacer is blank and in the last column of a wrapped row.
 fn repair_leading(cell: &mut Cell) {
     if !cell.flags.contains(Flags::WRAPLINE) {
         cell.flags.remove(Flags::LEADING_WIDE_CHAR_SPACER);
         return;
     }
     cell.c = ' ';
-    drop_marks(cell);
+    remove_combining(cell);
 }
 
-/// The second half of a wide character looks like the first.
-fn follow(spacer: &mut Cell, wide: &Cell) {
+/// Copies the style of a wide character to its spacer.
+fn copy_style_to_spacer(spacer: &mut Cell, wide: &Cell) {
     let kept = spacer.flags.intersection(Flags::WRAPLINE);
     let mut next = wide.clone();
     next.c = ' ';
     next.flags.remove(Flags::WIDE_CHAR | Flags::WRAPLINE);
     next.flags.insert(Flags::WIDE_CHAR_SPACER | kept);
-    drop_marks(&mut next);
+    remove_combining(&mut next);
     *spacer = next;
 }
 
 /// Removes the combining characters of a cell.
-fn drop_marks(cell: &mut Cell) {
-    if cell.zerowidth().is_some_and(|marks| !marks.is_empty()) {
+fn remove_combining(cell: &mut Cell) {
+    if cell.zerowidth().is_some_and(|combining| !combining.is_empty()) {
         let (underline, link) = (cell.underline_color(), cell.hyperlink());
         cell.extra = None;
         cell.set_underline_color(underline);

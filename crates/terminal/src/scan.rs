@@ -1,8 +1,8 @@
-//! Cuts a program's output into text, controls and escape sequences, as fast as it arrives.
+//! Lexer that splits a program's output into text, control characters and escape sequences.
 //!
-//! The cuts are those of the emulator's own parser (`vte`), so what is one sequence here is one
-//! sequence there, whatever garbage a program sends. State is carried across chunks: where the
-//! chunks were cut never changes the tokens, except that a run of text may come in several pieces.
+//! Token boundaries are those of the emulator's parser (`vte`), even for malformed input. State is
+//! carried across chunks: chunk boundaries never change the tokens, except that a run of text may
+//! be split.
 //!
 //! ```text
 //!            ESC            [                 final
@@ -10,60 +10,55 @@
 //!     ▲  text,        │  ] P X ^ _               ST (BEL ends an OSC)
 //!     └──controls     └────────────► Osc, Dcs…, Other ────► Ground
 //!
-//!   anywhere: CAN and SUB abort, ESC begins again (it ends a string)
+//!   anywhere: CAN and SUB abort, ESC starts a new sequence (and ends a string)
 //! ```
 //!
-//! Tokens are in order of effect, which is not always the order of bytes: a control inside a CSI
-//! sequence takes effect at once, so it comes first and is not among the bytes of the sequence.
-//! What the parser ignores (garbage inside a sequence, aborted and malformed sequences) is in no
-//! token at all.
+//! Tokens are in order of effect, not of bytes: a control character inside a CSI sequence takes
+//! effect immediately, so its token comes first and the sequence does not contain it. Bytes that
+//! the parser ignores (garbage inside a sequence, aborted and malformed sequences) are in no token.
 
-pub(crate) use crate::query::{Csi, csi, query};
-use crate::text::{Partial, text_length};
+use crate::text::{DEL, Partial, text_length};
 
-/// Begins every sequence.
+/// Starts every sequence.
 pub(crate) const ESC: u8 = 0x1b;
-/// Asks for the answerback message: a query in a single byte.
+/// Requests the answerback message: the only single-byte query.
 pub(crate) const ENQ: u8 = 0x05;
 
 const BEL: u8 = 0x07;
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
-/// Not text, although it is above the other controls.
-pub(crate) const DEL: u8 = 0x7f;
-/// The eight-bit string terminator, which `vte` knows only in the data of a DCS.
+/// The eight-bit string terminator, which `vte` recognizes only in the data of a DCS.
 const ST: u8 = 0x9c;
 
-/// How much of one sequence a token carries. Far more than any sequence with a meaning to us has
-/// (a whole palette in one OSC 4 is 6 KB), and little enough that a pane which never ends its
-/// sequence costs no memory.
+/// Maximum length of a sequence in a token. Larger than any sequence interpreted here (a whole
+/// palette in one OSC 4 is 6 KB), and small enough to bound the memory of an unterminated sequence.
 pub(crate) const SEQUENCE_LIMIT: usize = 16 * 1024;
 
-/// One piece of output.
+/// A token of program output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
-    /// Printable bytes (including those of UTF-8, valid or not), CR, LF, TAB and BS. Never empty.
+    /// Printable bytes (including UTF-8, valid or not), CR, LF, TAB and BS. Never empty.
     Text(&'t [u8]),
-    /// Any other C0 control, or DEL; inside a sequence every C0 control that `vte` executes there.
+    /// Any other C0 control, or DEL. Inside a sequence: every C0 control that `vte` executes there.
     Control(u8),
     /// A complete sequence.
     Sequence {
-        /// From ESC to its last byte, without what the parser ignores.
+        /// From ESC to the last byte, without the bytes that the parser ignores.
         bytes: &'t [u8],
-        /// Which of the five forms it has.
-        kind: Kind,
-        /// It was longer than [`SEQUENCE_LIMIT`]; `bytes` is its beginning.
+        /// Form of the sequence.
+        kind: SequenceKind,
+        /// Whether it exceeded [`SEQUENCE_LIMIT`]; `bytes` is then its beginning.
         truncated: bool,
-        /// False for a string that was ended by CAN, SUB or the ESC of another sequence and has no
-        /// terminator of its own. The emulator obeys it all the same.
+        /// False for a string ended by CAN, SUB or the ESC of another sequence instead of a
+        /// terminator. The emulator executes it nevertheless.
         terminated: bool,
     },
 }
 
-/// The forms of sequences.
+/// Form of an escape sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `ESC` and at most a few bytes.
+pub(crate) enum SequenceKind {
+    /// `ESC`, intermediates, final byte.
     Esc,
     /// `ESC [`, parameters, final byte.
     Csi,
@@ -75,21 +70,21 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// The lexer. One per stream.
+/// The lexer of one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scanner {
     state: State,
-    /// The beginning of a sequence whose end was not in the same chunk.
+    /// The beginning of a sequence that spans chunks.
     buffer: Vec<u8>,
-    /// More than [`SEQUENCE_LIMIT`] bytes were to be kept.
+    /// Whether the sequence exceeded [`SEQUENCE_LIMIT`].
     truncated: bool,
-    /// How the last sequence ended.
+    /// Whether the last sequence had a terminator.
     terminated: bool,
-    /// Bytes consumed so far.
+    /// Number of bytes consumed so far.
     position: u64,
     /// Position of the ESC of the current sequence; meaningless in the ground state.
-    began: u64,
-    /// The last bytes of the text, if it stopped inside a UTF-8 character.
+    sequence_start: u64,
+    /// The incomplete UTF-8 character at the end of the text.
     partial: Partial,
 }
 
@@ -111,55 +106,55 @@ enum State {
     DcsData,
     Other,
     /// The last byte was an ESC inside a string: `\` makes it the terminator.
-    StringEscape(Kind),
-    /// That ESC began another sequence; the token of the string still borrows the buffer.
+    StringEscape(SequenceKind),
+    /// That ESC started another sequence, while the token of the string still borrows the buffer.
     Restarted,
 }
 
-/// What one byte does to the sequence it is in.
-enum Move {
-    /// It belongs to the sequence.
+/// Effect of one byte on the current sequence.
+enum Transition {
+    /// The byte belongs to the sequence.
     Keep,
-    /// It is ignored.
+    /// The byte is ignored.
     Skip,
-    /// It is a control that takes effect at once.
+    /// The byte is a control that takes effect immediately.
     Execute,
-    /// It is an ESC: the sequence so far is forgotten.
+    /// The byte is an ESC: the sequence so far is discarded.
     Restart,
-    /// The sequence is forgotten. The byte (CAN or SUB) is a control of its own.
+    /// The sequence is discarded; the byte (CAN or SUB) is a separate control.
     Abort,
-    /// It ends a sequence that means nothing.
+    /// The byte ends a malformed sequence.
     Drop,
-    /// It is the last byte of the sequence.
-    End(Kind),
-    /// It is not part of the string that it ends.
-    EndBefore(Kind),
-    /// It is an ESC inside a string.
-    Escape(Kind),
+    /// The byte is the last of the sequence.
+    End(SequenceKind),
+    /// The byte ends the string without being part of it.
+    EndBefore(SequenceKind),
+    /// The byte is an ESC inside a string.
+    Escape(SequenceKind),
 }
 
-/// What a walk through a chunk came to.
-enum Walked {
-    /// The chunk is used up.
+/// Result of [`Scanner::walk`].
+enum WalkResult {
+    /// The chunk is consumed.
     Exhausted,
-    /// Nothing to report; look at the rest of the chunk.
+    /// No token; continue with the rest of the chunk.
     Nothing,
     Control(u8),
-    /// A sequence whose kept bytes are in this part of the chunk, or in the buffer.
-    Borrowed(Kind, usize, usize),
-    Buffered(Kind),
+    /// A sequence whose bytes are in this range of the chunk.
+    Borrowed(SequenceKind, usize, usize),
+    /// A sequence whose bytes are in the buffer.
+    Buffered(SequenceKind),
 }
 
 impl Scanner {
-    /// A lexer at the beginning of a stream.
+    /// Creates a lexer at the start of a stream.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next token off the front of `input`; `None` once the chunk is used up.
+    /// Removes the next token from the front of `input`; `None` once the chunk is consumed.
     ///
-    /// `input` then holds what is left of the chunk. What `None` left unfinished is continued by
-    /// the next chunk.
+    /// A sequence that is unfinished at that point continues in the next chunk.
     pub(crate) fn next<'t, 'a: 't>(&'t mut self, input: &mut &'a [u8]) -> Option<Token<'t>> {
         loop {
             let bytes: &'a [u8] = input;
@@ -177,7 +172,7 @@ impl Scanner {
                     return Some(Token::Control(first));
                 }
                 if let Some(length) = csi_length(bytes) {
-                    let (bytes, kind) = (self.take(input, length), Kind::Csi);
+                    let (bytes, kind) = (self.take(input, length), SequenceKind::Csi);
                     return Some(Token::Sequence {
                         bytes,
                         kind,
@@ -186,20 +181,20 @@ impl Scanner {
                     });
                 }
             }
-            let (used, walked) = self.walk(bytes);
+            let (used, result) = self.walk(bytes);
             self.take(input, used);
             let terminated = self.terminated;
-            match walked {
-                Walked::Exhausted => return None,
-                Walked::Nothing => {}
-                Walked::Control(byte) => return Some(Token::Control(byte)),
-                Walked::Borrowed(kind, from, to) => {
+            match result {
+                WalkResult::Exhausted => return None,
+                WalkResult::Nothing => {}
+                WalkResult::Control(byte) => return Some(Token::Control(byte)),
+                WalkResult::Borrowed(kind, from, to) => {
                     let truncated = to - from > SEQUENCE_LIMIT;
                     let to = to.min(from + SEQUENCE_LIMIT);
                     let bytes = &bytes[from..to];
                     return Some(Token::Sequence { bytes, kind, truncated, terminated });
                 }
-                Walked::Buffered(kind) => {
+                WalkResult::Buffered(kind) => {
                     let (bytes, truncated) = (&self.buffer[..], self.truncated);
                     return Some(Token::Sequence { bytes, kind, truncated, terminated });
                 }
@@ -207,42 +202,42 @@ impl Scanner {
         }
     }
 
-    /// How many of the last bytes belong to a sequence or a UTF-8 character that is not complete.
+    /// Returns the length of the incomplete sequence or UTF-8 character at the end of the stream.
     ///
-    /// 0 means that everything so far has had its effect and that the next byte begins afresh.
+    /// 0 means that everything so far has taken effect.
     pub(crate) fn unfinished(&self) -> usize {
         if self.state == State::Ground {
             return self.partial.len();
         }
-        usize::try_from(self.position - self.began).unwrap_or(usize::MAX)
+        usize::try_from(self.position - self.sequence_start).unwrap_or(usize::MAX)
     }
 
-    /// The kept bytes of the sequence that the last chunk left unfinished, and its form so far.
+    /// Returns the unfinished sequence at the end of the last chunk, and its form so far.
     ///
-    /// At most [`SEQUENCE_LIMIT`] bytes, and without the ESC of a terminator that is still in
-    /// doubt ([`Scanner::in_terminator`]). `None` in the ground state.
-    pub(crate) fn pending(&self) -> Option<(&[u8], Kind)> {
+    /// At most [`SEQUENCE_LIMIT`] bytes, without an ESC that may start a terminator
+    /// ([`Scanner::in_terminator`]). `None` in the ground state.
+    pub(crate) fn pending(&self) -> Option<(&[u8], SequenceKind)> {
         let kind = match self.state {
             State::Ground => return None,
-            State::Restarted => return Some((&[ESC], Kind::Esc)),
-            State::Escape | State::EscapeIntermediate => Kind::Esc,
+            State::Restarted => return Some((&[ESC], SequenceKind::Esc)),
+            State::Escape | State::EscapeIntermediate => SequenceKind::Esc,
             State::CsiEntry | State::CsiParam | State::CsiIntermediate | State::CsiIgnore => {
-                Kind::Csi
+                SequenceKind::Csi
             }
-            State::Osc => Kind::Osc,
+            State::Osc => SequenceKind::Osc,
             State::DcsEntry
             | State::DcsParam
             | State::DcsIntermediate
             | State::DcsIgnore
-            | State::DcsData => Kind::Dcs,
-            State::Other => Kind::Other,
+            | State::DcsData => SequenceKind::Dcs,
+            State::Other => SequenceKind::Other,
             State::StringEscape(kind) => kind,
         };
         Some((&self.buffer, kind))
     }
 
-    /// Whether the last byte was an ESC inside a string, so that the next one decides whether it
-    /// was a terminator or the beginning of another sequence.
+    /// Returns whether the last byte was an ESC inside a string: the next byte decides whether it
+    /// starts the terminator or another sequence.
     pub(crate) fn in_terminator(&self) -> bool {
         matches!(self.state, State::StringEscape(_))
     }
@@ -254,15 +249,15 @@ impl Scanner {
         taken
     }
 
-    /// Follows a sequence through the chunk; returns how much of the chunk that used.
-    fn walk(&mut self, bytes: &[u8]) -> (usize, Walked) {
+    /// Follows a sequence through the chunk; also returns the number of bytes consumed.
+    fn walk(&mut self, bytes: &[u8]) -> (usize, WalkResult) {
         let mut at = 0;
         if self.state == State::Ground {
             self.begin(0);
             at = 1;
         } else if self.state == State::Restarted {
             self.begin(0);
-            self.began = self.position - 1;
+            self.sequence_start = self.position - 1;
             self.buffer.push(ESC);
         } else if let (State::StringEscape(kind), Some(&next)) = (self.state, bytes.first()) {
             return self.after_string_escape(kind, next);
@@ -270,76 +265,86 @@ impl Scanner {
         let mut from = 0;
         while let Some(&byte) = bytes.get(at) {
             match self.advance(byte) {
-                Move::Keep => at += 1 + self.string_length(&bytes[at + 1..]),
-                Move::Skip => {
+                Transition::Keep => at += 1 + self.string_length(&bytes[at + 1..]),
+                Transition::Skip => {
                     self.keep(&bytes[from..at]);
                     at += 1;
                     from = at;
                 }
-                Move::Execute => {
+                Transition::Execute => {
                     self.keep(&bytes[from..at]);
-                    return (at + 1, Walked::Control(byte));
+                    return (at + 1, WalkResult::Control(byte));
                 }
-                Move::Restart => {
+                Transition::Restart => {
                     self.begin(at);
                     from = at;
                     at += 1;
                 }
-                Move::Abort => {
+                Transition::Abort => {
                     self.state = State::Ground;
-                    return (at, Walked::Nothing);
+                    return (at, WalkResult::Nothing);
                 }
-                Move::Drop => {
+                Transition::Drop => {
                     self.state = State::Ground;
-                    return (at + 1, Walked::Nothing);
+                    return (at + 1, WalkResult::Nothing);
                 }
-                Move::End(kind) => return (at + 1, self.end(kind, &bytes[..=at], from, true)),
-                Move::EndBefore(kind) => return (at, self.end(kind, &bytes[..at], from, false)),
-                Move::Escape(kind) => match bytes.get(at + 1) {
+                Transition::End(kind) => {
+                    return (at + 1, self.end(kind, &bytes[..=at], from, true));
+                }
+                Transition::EndBefore(kind) => {
+                    return (at, self.end(kind, &bytes[..at], from, false));
+                }
+                Transition::Escape(kind) => match bytes.get(at + 1) {
                     Some(b'\\') => return (at + 2, self.end(kind, &bytes[..at + 2], from, true)),
                     Some(_) => return (at, self.end(kind, &bytes[..at], from, false)),
                     None => {
                         self.keep(&bytes[from..at]);
                         self.state = State::StringEscape(kind);
-                        return (at + 1, Walked::Exhausted);
+                        return (at + 1, WalkResult::Exhausted);
                     }
                 },
             }
         }
         self.keep(&bytes[from..]);
-        (bytes.len(), Walked::Exhausted)
+        (bytes.len(), WalkResult::Exhausted)
     }
 
-    /// Decides what the ESC was that a string ended with in an earlier chunk.
-    fn after_string_escape(&mut self, kind: Kind, next: u8) -> (usize, Walked) {
+    /// Resolves an ESC that ended an earlier chunk inside a string.
+    fn after_string_escape(&mut self, kind: SequenceKind, next: u8) -> (usize, WalkResult) {
         self.terminated = next == b'\\';
         if self.terminated {
             self.keep(b"\x1b\\");
             self.state = State::Ground;
         } else {
-            self.began = self.position - 1;
+            self.sequence_start = self.position - 1;
             self.state = State::Restarted;
         }
-        (usize::from(self.terminated), Walked::Buffered(kind))
+        (usize::from(self.terminated), WalkResult::Buffered(kind))
     }
 
-    /// A sequence begins with the ESC at `at` of the current chunk.
+    /// Starts a sequence with the ESC at offset `at` of the current chunk.
     fn begin(&mut self, at: usize) {
         self.state = State::Escape;
         self.buffer.clear();
         self.truncated = false;
-        self.began = self.position + at as u64;
+        self.sequence_start = self.position + at as u64;
     }
 
-    /// The sequence is complete with `bytes[from..]`.
-    fn end(&mut self, kind: Kind, bytes: &[u8], from: usize, terminated: bool) -> Walked {
+    /// Completes the sequence with `bytes[from..]`.
+    fn end(
+        &mut self,
+        kind: SequenceKind,
+        bytes: &[u8],
+        from: usize,
+        terminated: bool,
+    ) -> WalkResult {
         self.state = State::Ground;
         self.terminated = terminated;
         if self.buffer.is_empty() {
-            return Walked::Borrowed(kind, from, bytes.len());
+            return WalkResult::Borrowed(kind, from, bytes.len());
         }
         self.keep(&bytes[from..]);
-        Walked::Buffered(kind)
+        WalkResult::Buffered(kind)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -348,7 +353,7 @@ impl Scanner {
         self.buffer.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// How many bytes of `rest` are certainly data of the string we are in.
+    /// Returns the number of bytes of `rest` that are certainly data of the current string.
     fn string_length(&self, rest: &[u8]) -> usize {
         if !matches!(self.state, State::Osc | State::DcsData | State::Other) {
             return 0;
@@ -356,8 +361,8 @@ impl Scanner {
         rest.iter().position(|&byte| byte < 0x20 || byte == ST).unwrap_or(rest.len())
     }
 
-    /// The transition table, one function per group of states.
-    fn advance(&mut self, byte: u8) -> Move {
+    /// Applies the transition table, with one function per group of states.
+    fn advance(&mut self, byte: u8) -> Transition {
         match self.state {
             State::Escape | State::EscapeIntermediate => self.advance_escape(byte),
             State::CsiEntry | State::CsiParam | State::CsiIntermediate | State::CsiIgnore => {
@@ -367,46 +372,46 @@ impl Scanner {
                 self.advance_dcs_head(byte)
             }
             State::Osc => match byte {
-                BEL => Move::End(Kind::Osc),
-                CAN | SUB => Move::EndBefore(Kind::Osc),
-                ESC => Move::Escape(Kind::Osc),
-                0x00..=0x1f => Move::Skip,
-                _ => Move::Keep,
+                BEL => Transition::End(SequenceKind::Osc),
+                CAN | SUB => Transition::EndBefore(SequenceKind::Osc),
+                ESC => Transition::Escape(SequenceKind::Osc),
+                0x00..=0x1f => Transition::Skip,
+                _ => Transition::Keep,
             },
-            State::DcsData if byte == ST => Move::End(Kind::Dcs),
-            State::DcsData | State::DcsIgnore => string(byte, Kind::Dcs),
-            State::Other => string(byte, Kind::Other),
+            State::DcsData if byte == ST => Transition::End(SequenceKind::Dcs),
+            State::DcsData | State::DcsIgnore => string(byte, SequenceKind::Dcs),
+            State::Other => string(byte, SequenceKind::Other),
             State::Ground | State::StringEscape(_) | State::Restarted => {
-                unreachable!("the walk has left these states before it advances")
+                unreachable!("`walk` leaves these states before it calls `advance`")
             }
         }
     }
 
-    fn advance_escape(&mut self, byte: u8) -> Move {
+    fn advance_escape(&mut self, byte: u8) -> Transition {
         let plain = self.state == State::Escape;
         match byte {
-            CAN | SUB => Move::Abort,
-            ESC => Move::Restart,
-            0x00..=0x1f => Move::Execute,
+            CAN | SUB => Transition::Abort,
+            ESC => Transition::Restart,
+            0x00..=0x1f => Transition::Execute,
             0x20..=0x2f => self.enter(State::EscapeIntermediate),
             b'[' if plain => self.enter(State::CsiEntry),
             b']' if plain => self.enter(State::Osc),
             b'P' if plain => self.enter(State::DcsEntry),
             b'X' | b'^' | b'_' if plain => self.enter(State::Other),
-            0x30..=0x7e => Move::End(Kind::Esc),
-            DEL.. => Move::Skip,
+            0x30..=0x7e => Transition::End(SequenceKind::Esc),
+            DEL.. => Transition::Skip,
         }
     }
 
-    fn advance_csi(&mut self, byte: u8) -> Move {
+    fn advance_csi(&mut self, byte: u8) -> Transition {
         match (byte, self.state) {
-            (CAN | SUB, _) => Move::Abort,
-            (ESC, _) => Move::Restart,
-            (0x00..=0x1f, _) => Move::Execute,
-            (0x40..=0x7e, State::CsiIgnore) => Move::Drop,
-            (0x40..=0x7e, _) => Move::End(Kind::Csi),
-            (DEL.., _) => Move::Skip,
-            (0x20..=0x3f, State::CsiIgnore) => Move::Keep,
+            (CAN | SUB, _) => Transition::Abort,
+            (ESC, _) => Transition::Restart,
+            (0x00..=0x1f, _) => Transition::Execute,
+            (0x40..=0x7e, State::CsiIgnore) => Transition::Drop,
+            (0x40..=0x7e, _) => Transition::End(SequenceKind::Csi),
+            (DEL.., _) => Transition::Skip,
+            (0x20..=0x3f, State::CsiIgnore) => Transition::Keep,
             (0x20..=0x2f, _) => self.enter(State::CsiIntermediate),
             (0x30..=0x3f, State::CsiIntermediate) => self.enter(State::CsiIgnore),
             (0x3c..=0x3f, State::CsiParam) => self.enter(State::CsiIgnore),
@@ -414,10 +419,10 @@ impl Scanner {
         }
     }
 
-    fn advance_dcs_head(&mut self, byte: u8) -> Move {
+    fn advance_dcs_head(&mut self, byte: u8) -> Transition {
         match (byte, self.state) {
-            (CAN | SUB | ESC, _) => string(byte, Kind::Dcs),
-            (0x00..=0x1f | DEL.., _) => Move::Skip,
+            (CAN | SUB | ESC, _) => string(byte, SequenceKind::Dcs),
+            (0x00..=0x1f | DEL.., _) => Transition::Skip,
             (0x40..=0x7e, _) => self.enter(State::DcsData),
             (0x20..=0x2f, _) => self.enter(State::DcsIntermediate),
             (0x30..=0x3f, State::DcsIntermediate) => self.enter(State::DcsIgnore),
@@ -426,23 +431,24 @@ impl Scanner {
         }
     }
 
-    fn enter(&mut self, state: State) -> Move {
+    fn enter(&mut self, state: State) -> Transition {
         self.state = state;
-        Move::Keep
+        Transition::Keep
     }
 }
 
-/// Inside a string that only ST ends.
-fn string(byte: u8, kind: Kind) -> Move {
+/// Transition inside a string that only ST ends.
+fn string(byte: u8, kind: SequenceKind) -> Transition {
     match byte {
-        CAN | SUB => Move::EndBefore(kind),
-        ESC => Move::Escape(kind),
-        _ => Move::Keep,
+        CAN | SUB => Transition::EndBefore(kind),
+        ESC => Transition::Escape(kind),
+        _ => Transition::Keep,
     }
 }
 
-/// The length of an ordinary CSI sequence at the front of `bytes`: complete, and without anything
-/// that the transition table would have to look at. It is most of what full-screen programs write.
+/// Returns the length of a CSI sequence at the front of `bytes` that is complete and well-formed.
+///
+/// A fast path around the transition table: full-screen programs write mostly such sequences.
 fn csi_length(bytes: &[u8]) -> Option<usize> {
     let params = bytes.strip_prefix(b"\x1b[")?;
     let marker = usize::from(matches!(params.first(), Some(0x3c..=0x3f)));
@@ -463,7 +469,7 @@ mod tests {
     enum Owned {
         Text(Vec<u8>),
         Control(u8),
-        Sequence(Vec<u8>, Kind, bool, bool),
+        Sequence(Vec<u8>, SequenceKind, bool, bool),
     }
 
     fn scan(scanner: &mut Scanner, chunk: &[u8], tokens: &mut Vec<Owned>) {
@@ -478,7 +484,7 @@ mod tests {
                 }
             }
         }
-        assert!(rest.is_empty(), "a chunk is always used up");
+        assert!(rest.is_empty(), "the whole chunk is consumed");
     }
 
     fn tokens(bytes: &[u8]) -> Vec<Owned> {
@@ -491,29 +497,32 @@ mod tests {
         Owned::Text(bytes.to_owned())
     }
 
-    fn sequence(bytes: &[u8], kind: Kind) -> Owned {
+    fn sequence(bytes: &[u8], kind: SequenceKind) -> Owned {
         Owned::Sequence(bytes.to_owned(), kind, false, true)
     }
 
     #[test]
-    fn output_is_cut_where_the_emulator_cuts_it() {
+    fn tokens_match_the_emulators_boundaries() {
         let cases: [(&[u8], Vec<Owned>); 12] = [
             (b"a\r\n\tb\x08", vec![text(b"a\r\n\tb\x08")]),
             (b"a\x07\x7fb", vec![text(b"a"), Owned::Control(7), Owned::Control(0x7f), text(b"b")]),
-            (b"\x1b[1mx", vec![sequence(b"\x1b[1m", Kind::Csi), text(b"x")]),
-            (b"\x1b(Bx", vec![sequence(b"\x1b(B", Kind::Esc), text(b"x")]),
-            (b"\x1b]0;a\x07x", vec![sequence(b"\x1b]0;a\x07", Kind::Osc), text(b"x")]),
-            (b"\x1bPq\x07#\x1b\\x", vec![sequence(b"\x1bPq\x07#\x1b\\", Kind::Dcs), text(b"x")]),
-            (b"\x1b_G\x1b\\x", vec![sequence(b"\x1b_G\x1b\\", Kind::Other), text(b"x")]),
-            // A control takes effect before the sequence that surrounds it.
-            (b"\x1b[1\n2m", vec![Owned::Control(b'\n'), sequence(b"\x1b[12m", Kind::Csi)]),
+            (b"\x1b[1mx", vec![sequence(b"\x1b[1m", SequenceKind::Csi), text(b"x")]),
+            (b"\x1b(Bx", vec![sequence(b"\x1b(B", SequenceKind::Esc), text(b"x")]),
+            (b"\x1b]0;a\x07x", vec![sequence(b"\x1b]0;a\x07", SequenceKind::Osc), text(b"x")]),
+            (
+                b"\x1bPq\x07#\x1b\\x",
+                vec![sequence(b"\x1bPq\x07#\x1b\\", SequenceKind::Dcs), text(b"x")],
+            ),
+            (b"\x1b_G\x1b\\x", vec![sequence(b"\x1b_G\x1b\\", SequenceKind::Other), text(b"x")]),
+            // A control takes effect before the sequence around it.
+            (b"\x1b[1\n2m", vec![Owned::Control(b'\n'), sequence(b"\x1b[12m", SequenceKind::Csi)]),
             (b"\x1b[1\x182m", vec![Owned::Control(0x18), text(b"2m")]),
-            (b"\x1b[1\x1b[2m", vec![sequence(b"\x1b[2m", Kind::Csi)]),
+            (b"\x1b[1\x1b[2m", vec![sequence(b"\x1b[2m", SequenceKind::Csi)]),
             (
                 b"\x1b]0;a\x1b[2m",
                 vec![
-                    Owned::Sequence(b"\x1b]0;a".to_vec(), Kind::Osc, false, false),
-                    sequence(b"\x1b[2m", Kind::Csi),
+                    Owned::Sequence(b"\x1b]0;a".to_vec(), SequenceKind::Osc, false, false),
+                    sequence(b"\x1b[2m", SequenceKind::Csi),
                 ],
             ),
             (b"\x1b[1<mx", vec![text(b"x")]),
@@ -524,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_complete_is_counted() {
+    fn unfinished_counts_bytes_of_incomplete_sequences_and_characters() {
         let cases: [(&[u8], usize); 14] = [
             (b"", 0),
             (b"abc", 0),
@@ -552,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_without_an_end_takes_bounded_memory() {
+    fn unterminated_sequence_uses_bounded_memory() {
         let mut scanner = Scanner::new();
         scan(&mut scanner, b"\x1b]52;c;", &mut Vec::new());
         for _ in 0..100 {
@@ -564,13 +573,13 @@ mod tests {
         let mut tokens = Vec::new();
         scan(&mut scanner, b"\x07", &mut tokens);
 
-        let [Owned::Sequence(bytes, Kind::Osc, true, true)] = &tokens[..] else {
+        let [Owned::Sequence(bytes, SequenceKind::Osc, true, true)] = &tokens[..] else {
             panic!("{tokens:?}")
         };
         assert_eq!(bytes.len(), SEQUENCE_LIMIT);
     }
 
-    /// What the emulator's parser makes of the bytes.
+    /// Events reported by the emulator's parser.
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Events(Vec<String>);
 
@@ -597,7 +606,7 @@ mod tests {
             self.0.push(format!("csi {params:?} {i:?} {ignore} {action}"));
         }
         fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
-            // The terminator of a string, which does nothing by itself.
+            // A string terminator has no effect of its own.
             if byte != b'\\' {
                 self.0.push(format!("esc {intermediates:?} {ignore} {byte:02x}"));
             }
@@ -610,8 +619,8 @@ mod tests {
         events.0
     }
 
-    /// Bytes that a parser cares about, and few others. No beginning of a UTF-8 character, because
-    /// a forgotten sequence inside one would join what it separated.
+    /// Mostly bytes that are significant to a parser. No UTF-8 lead bytes, because a discarded
+    /// sequence inside a character would join its parts.
     fn terminal_bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             4 => Just(ESC),
@@ -624,7 +633,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_chunks_are_cut_does_not_change_the_tokens(
+        fn chunk_boundaries_do_not_change_the_tokens(
             bytes in prop_oneof![terminal_bytes(), prop::collection::vec(any::<u8>(), 0..80)],
             cuts in prop::collection::vec(0usize..80, 0..6),
         ) {
@@ -646,8 +655,8 @@ mod tests {
         }
 
         #[test]
-        fn the_tokens_mean_to_the_emulator_what_the_bytes_meant(bytes in terminal_bytes()) {
-            // The end closes whatever is open, so that nothing is missing from the tokens.
+        fn rewritten_tokens_produce_the_same_parser_events(bytes in terminal_bytes()) {
+            // CAN completes an open sequence, so that every byte is in a token.
             let bytes = [&bytes[..], b"\x18"].concat();
 
             let written: Vec<u8> = tokens(&bytes)
@@ -663,7 +672,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_unfinished_exactly_when_the_emulator_is_in_the_ground_state(
+        fn unfinished_is_zero_exactly_in_the_parsers_ground_state(
             bytes in terminal_bytes()
         ) {
             let mut scanner = Scanner::new();
@@ -671,7 +680,7 @@ mod tests {
             let before = events(&bytes).len();
             let after = events(&[&bytes[..], b"x"].concat());
 
-            // In every other state an `x` is not printed.
+            // Only the ground state prints an `x`.
             let printed = after.len() == before + 1 && after.last().unwrap() == "print 'x'";
             prop_assert_eq!(scanner.unfinished() == 0, printed);
         }

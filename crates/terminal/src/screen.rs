@@ -1,18 +1,18 @@
-//! The emulator's grid, with the state that the emulator keeps to itself kept here as well.
+//! The emulator's grid, and a copy of the state that the emulator does not expose.
 //!
-//! [`Screen`] stands between the parser and alacritty's `Term`: every parsed action passes through
-//! it. That is what makes an exact snapshot possible, since `Term` shows neither its margins nor
-//! its tab stops nor its stacks. What `Term` does not need for drawing (title, titles saved,
-//! keyboard flags saved) lives only here, bounded.
+//! Every parsed action passes through [`Screen`] on its way from the parser to alacritty's `Term`.
+//! This makes an exact snapshot possible, since `Term` exposes neither its margins nor its tab stops
+//! nor its stacks. State that `Term` does not need for drawing (title, saved titles, saved keyboard
+//! flags) is kept only here, in bounded size.
 //!
 //! # Invariant
 //!
-//! While the alternate screen is active, the main screen's saved cursor equals its cursor. With
-//! origin mode set, the cursor is inside the margins. A pending wrap is only ever in the last
-//! column. Snapshots rely on all three.
+//! While the alternate screen is active, the main screen's saved cursor equals its cursor. In
+//! origin mode, the cursor is inside the margins. A pending wrap occurs only in the last column.
+//! Snapshots rely on all three.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::{Dimensions, Grid};
@@ -22,38 +22,40 @@ use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
 };
+use parking_lot::Mutex;
 
+use crate::coordinates::{line_at, row_index};
 use crate::repair::repair;
 
-/// How many keyboard states one screen can save. The protocol asks for a limit and names none.
+/// Maximum number of saved keyboard states per screen. The protocol requires a limit but names
+/// none.
 const KEYBOARD_DEPTH: usize = 32;
-/// How many titles can be saved; xterm keeps ten.
+/// Maximum number of saved titles; xterm keeps ten.
 const TITLE_DEPTH: usize = 16;
-/// The longest title kept, in bytes.
+/// Maximum length of a title in bytes.
 const TITLE_LENGTH: usize = 1024;
-/// The distance of the tab stops of a fresh terminal.
+/// Distance between the default tab stops.
 pub(crate) const TAB_WIDTH: usize = 8;
 
-/// Everything the parser can change.
+/// All state that the parser changes.
 pub(crate) struct Screen {
     pub(crate) term: Term<Outbox>,
     outbox: Outbox,
-    /// The scroll region as rows from the top, the end excluded; at least two rows.
+    /// The scroll region: first row, and the row after the last; at least two rows.
     pub(crate) margins: (usize, usize),
     pub(crate) tabs: Vec<bool>,
     pub(crate) active_charset: CharsetIndex,
-    /// No other charset was ever configured, so what is printed is what is shown.
+    /// No other charset was ever configured, so characters are shown as printed.
     pub(crate) only_ascii: bool,
     pub(crate) title: Option<String>,
     pub(crate) titles: Vec<Option<String>>,
-    /// Of the main and of the alternate screen.
+    /// Keyboard flags of the main and the alternate screen.
     pub(crate) keyboards: [Keyboard; 2],
     /// The `modifyOtherKeys` level, 0 to 2.
     pub(crate) modify_other_keys: u8,
-    /// The last printed character: what REP repeats.
+    /// The last printed character, which REP repeats.
     pub(crate) last_printed: Option<char>,
-    pub(crate) bell: bool,
-    /// A synchronized update is going on, as of the bytes applied.
+    /// Whether the applied bytes end inside a synchronized update.
     pub(crate) synchronized: bool,
 }
 
@@ -64,18 +66,18 @@ pub(crate) struct Keyboard {
     pub(crate) saved: Vec<KeyboardModes>,
 }
 
-/// Where the emulator leaves what it wants written to the program.
+/// Queue of answers to be written to the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox(Arc<Mutex<Vec<u8>>>);
 
 impl Outbox {
-    /// Adds an answer.
+    /// Appends an answer.
     pub(crate) fn push(&self, answer: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(answer);
+        self.0.lock().extend_from_slice(answer);
     }
 
     fn take(&self) -> Vec<u8> {
-        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut self.0.lock())
     }
 }
 
@@ -87,13 +89,13 @@ impl EventListener for Outbox {
     }
 }
 
-/// Columns and rows, as the emulator wants to be told.
-pub(crate) struct Extent {
+/// Columns and rows of a grid.
+pub(crate) struct GridSize {
     pub(crate) columns: usize,
     pub(crate) rows: usize,
 }
 
-impl Dimensions for Extent {
+impl Dimensions for GridSize {
     fn total_lines(&self) -> usize {
         self.rows
     }
@@ -108,7 +110,7 @@ impl Dimensions for Extent {
 }
 
 impl Screen {
-    pub(crate) fn new(extent: &Extent, history: usize) -> Self {
+    pub(crate) fn new(extent: &GridSize, history: usize) -> Self {
         let config = Config {
             scrolling_history: history,
             kitty_keyboard: true,
@@ -128,7 +130,6 @@ impl Screen {
             modify_other_keys: 0,
             last_printed: None,
             only_ascii: true,
-            bell: false,
             synchronized: false,
         }
     }
@@ -153,13 +154,13 @@ impl Screen {
         *self.term.mode()
     }
 
-    /// Writes a character of one cell, if nothing about it needs the emulator's attention;
-    /// false if something does.
+    /// Writes a single-width character if no special case applies; otherwise returns false, and the
+    /// emulator must write it.
     ///
-    /// Most of what is printed is of this kind, and the emulator takes several times as long to
-    /// find out.
+    /// A fast path: it covers most printed characters, and the emulator takes several times as
+    /// long.
     #[inline]
-    pub(crate) fn write(&mut self, c: char) -> bool {
+    pub(crate) fn write_narrow(&mut self, c: char) -> bool {
         if !self.only_ascii || self.term.mode().contains(TermMode::INSERT) {
             return false;
         }
@@ -191,7 +192,7 @@ impl Screen {
         self.term.cursor_style()
     }
 
-    /// The keyboard flags of the active screen.
+    /// Returns the keyboard flags of the active screen.
     pub(crate) fn keyboard(&self) -> &Keyboard {
         &self.keyboards[usize::from(self.is_alternate())]
     }
@@ -201,7 +202,7 @@ impl Screen {
         &mut self.keyboards[at]
     }
 
-    /// What has to be written to the program, and was not yet taken.
+    /// Removes and returns the answers to be written to the program.
     pub(crate) fn take_answers(&mut self) -> Vec<u8> {
         self.outbox.take()
     }
@@ -210,8 +211,8 @@ impl Screen {
         self.outbox.push(answer);
     }
 
-    /// Changes the size: the main screen reflows, the alternate one is cut or padded.
-    pub(crate) fn resize(&mut self, extent: &Extent) {
+    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded.
+    pub(crate) fn resize(&mut self, extent: &GridSize) {
         if extent.columns == self.columns() && extent.rows == self.rows() {
             return;
         }
@@ -219,30 +220,30 @@ impl Screen {
         self.tabs.truncate(extent.columns);
         self.tabs.extend((known..extent.columns).map(is_default_tab));
         self.margins = (0, extent.rows);
-        self.term.resize(Extent { columns: extent.columns, rows: extent.rows });
+        self.term.resize(GridSize { columns: extent.columns, rows: extent.rows });
 
-        tidy(self.grid_mut());
+        normalize_resized(self.grid_mut());
         if self.is_alternate() {
-            self.with_main(tidy);
+            self.with_main(normalize_resized);
         } else {
-            // The alternate grid holds nothing while it is not shown, and is emptied when it is;
-            // showing it once only gives back the spare rows that growing left in it.
+            // The alternate grid is empty while inactive and is cleared on activation. Activating
+            // it here only releases the spare rows that growing left in it.
             let main = mem::replace(self.grid_mut(), Grid::new(1, 1, 0));
             self.term.swap_alt();
-            tidy(self.grid_mut());
+            normalize_resized(self.grid_mut());
             self.term.swap_alt();
             *self.grid_mut() = main;
             self.apply_keyboard();
         }
     }
 
-    /// Shows the main screen's grid, whichever screen is active.
+    /// Calls `look` with the main screen's grid, whichever screen is active.
     pub(crate) fn with_main<R>(&mut self, look: impl FnOnce(&mut Grid<Cell>) -> R) -> R {
         if !self.is_alternate() {
             return look(self.grid_mut());
         }
-        // Leaving the alternate screen is a plain swap; entering it empties the alternate grid,
-        // so that one is put aside. Entering also makes the main screen's saved cursor its cursor.
+        // Leaving the alternate screen is a plain swap. Entering it clears the alternate grid, so
+        // that grid is moved out first. Entering also saves the main screen's cursor.
         let alternate = mem::replace(self.grid_mut(), Grid::new(1, 1, 0));
         self.term.swap_alt();
         let result = look(self.grid_mut());
@@ -252,19 +253,19 @@ impl Screen {
         result
     }
 
-    /// Goes to the alternate screen or back.
-    pub(crate) fn swap(&mut self) {
+    /// Switches between the main and the alternate screen.
+    pub(crate) fn swap_screens(&mut self) {
         self.term.swap_alt();
         if self.is_alternate() {
-            // What an earlier program on the alternate screen saved is nobody's any more.
+            // A cursor saved by an earlier program on the alternate screen is stale.
             let grid = self.grid_mut();
             grid.saved_cursor = alacritty_terminal::grid::Cursor::default();
         }
         self.apply_keyboard();
-        self.keep_cursor_inside();
+        self.clamp_cursor_to_margins();
     }
 
-    /// Tells the emulator the keyboard flags of the active screen; it has no stack of its own.
+    /// Sets the keyboard flags of the active screen in the emulator, which has no stack for them.
     pub(crate) fn apply_keyboard(&mut self) {
         let flags = self.keyboard().flags;
         self.term.set_keyboard_mode(flags, KeyboardModesApplyBehavior::Replace);
@@ -275,8 +276,8 @@ impl Screen {
         self.apply_keyboard();
     }
 
-    /// With origin mode set, moves a cursor that came from elsewhere into the margins.
-    pub(crate) fn keep_cursor_inside(&mut self) {
+    /// In origin mode, moves a restored cursor into the margins.
+    pub(crate) fn clamp_cursor_to_margins(&mut self) {
         if !self.mode().contains(TermMode::ORIGIN) {
             return;
         }
@@ -296,8 +297,8 @@ impl Screen {
         self.titles.push(self.title.clone());
     }
 
-    /// Forgets what a reset forgets, beside what the emulator itself does.
-    pub(crate) fn forget(&mut self) {
+    /// Resets the state that the emulator does not reset itself.
+    pub(crate) fn reset_tracked_state(&mut self) {
         self.margins = (0, self.rows());
         self.tabs = (0..self.columns()).map(is_default_tab).collect();
         self.active_charset = CharsetIndex::default();
@@ -330,22 +331,13 @@ impl Keyboard {
     }
 }
 
-/// Whether a fresh terminal has a tab stop in this column.
+/// Returns whether a new terminal has a tab stop in this column.
 pub(crate) fn is_default_tab(column: usize) -> bool {
     column.is_multiple_of(TAB_WIDTH)
 }
 
-/// The emulator's name for a row of the screen.
-pub(crate) fn line_at(row: usize) -> Line {
-    Line(i32::try_from(row).unwrap_or(i32::MAX))
-}
-
-/// The row of the screen that the emulator calls `line`; the first one for a line in the history.
-pub(crate) fn row_index(line: Line) -> usize {
-    usize::try_from(line.0).unwrap_or(0)
-}
-
-/// A title without what could end the sequence that carries it, and of a bounded length.
+/// Returns the title without control characters, which could end the sequence that carries it,
+/// and in bounded length.
 fn clean_title(title: &str) -> String {
     let mut clean: String = title.chars().filter(|c| !c.is_control()).collect();
     if clean.len() > TITLE_LENGTH {
@@ -355,11 +347,11 @@ fn clean_title(title: &str) -> String {
     clean.trim().to_owned()
 }
 
-/// Brings a grid that was just resized back to what only a fresh one guarantees.
-fn tidy(grid: &mut Grid<Cell>) {
-    // Half of a wide character in the last column would take its neighbour with it when overwritten.
+/// Restores the invariants of a grid that was just resized.
+fn normalize_resized(grid: &mut Grid<Cell>) {
+    // Overwriting half of a wide character in the last column would also clear its neighbor.
     repair(grid);
-    // Growing keeps a thousand spare rows: megabytes, for the next time.
+    // Growing keeps a thousand spare rows, which is megabytes.
     grid.truncate();
 
     let last = grid.columns() - 1;
@@ -367,14 +359,14 @@ fn tidy(grid: &mut Grid<Cell>) {
     for cursor in [&mut grid.cursor, &mut grid.saved_cursor] {
         cursor.point.line = line_at(row_index(cursor.point.line).min(rows - 1));
         cursor.point.column = Column(cursor.point.column.0.min(last));
-        // A row that grew has room for what was about to wrap.
+        // A longer row has room for the character that was about to wrap.
         if cursor.input_needs_wrap && cursor.point.column.0 < last {
             cursor.input_needs_wrap = false;
             cursor.point.column += 1;
         }
     }
-    // Rows remember how far they were written to and clear no further. Reflow gets that wrong;
-    // borrowing a whole row for writing sets it right.
+    // Rows track how far they were written and clear no further. Reflow leaves that value wrong;
+    // borrowing a whole row mutably corrects it.
     for line in grid.topmost_line().0..=grid.bottommost_line().0 {
         let _: &mut [Cell] = &mut grid[Line(line)][..];
     }

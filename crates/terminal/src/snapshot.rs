@@ -1,10 +1,10 @@
-//! The screen as bytes: fed into a fresh terminal of the same size, they rebuild all of it.
+//! Snapshots: bytes that rebuild the whole screen in a new terminal of the same size.
 //!
 //! The order matters, since most sequences have side effects:
 //!
 //! ```text
 //! palette, titles
-//! main screen:       cells, and if the alternate one is active its cursor and keyboard
+//! main screen:       cells; cursor and keyboard too if the alternate screen is active
 //! alternate screen:  cells                                  (if active)
 //! tab stops, margins (homes the cursor)
 //! saved cursor
@@ -21,19 +21,20 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor,
 };
 
+use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
 use crate::repair::repair;
-use crate::screen::{Keyboard, Screen, is_default_tab, line_at, row_index};
-use crate::writer::{At, Writer};
+use crate::screen::{Keyboard, Screen, is_default_tab};
+use crate::writer::{CursorPosition, Writer};
 
-/// A character of two columns that leaves nothing behind when it is erased.
+/// A blank character of two columns.
 const WIDE: char = '\u{3000}';
-/// From this many blanks on, moving over them is shorter than printing them.
-const SKIP: usize = 5;
-/// From this many coloured blanks on, erasing them is shorter than printing them.
-const FILL: usize = 8;
+/// Number of blanks from which moving over them is shorter than printing them.
+const MIN_SKIP: usize = 5;
+/// Number of colored blanks from which erasing them is shorter than printing them.
+const MIN_ERASE: usize = 8;
 
-/// Modes that a sequence switches, and that neither move the cursor nor clear anything.
+/// Modes whose sequences neither move the cursor nor clear the screen.
 const MODES: [(TermMode, &[u8], &[u8]); 15] = [
     (TermMode::SHOW_CURSOR, b"\x1b[?25h", b"\x1b[?25l"),
     (TermMode::APP_CURSOR, b"\x1b[?1h", b"\x1b[?1l"),
@@ -52,10 +53,10 @@ const MODES: [(TermMode, &[u8], &[u8]); 15] = [
     (TermMode::INSERT, b"\x1b[4h", b"\x1b[4l"),
 ];
 
-/// The bytes, and the character that REP repeats after them.
+/// Returns the snapshot, and the character that REP repeats after it.
 ///
-/// That is the character it would repeat now, save in a few screens without a blank; the caller
-/// makes up for the difference.
+/// That is [`Screen::last_printed`], except for some screens without blanks; the caller must then
+/// adjust the original terminal.
 pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     repair(screen.grid_mut());
     let mut writer = Writer::new(screen.columns());
@@ -66,26 +67,26 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
         keyboard(&screen.keyboards[1], &mut writer);
         writer.raw(b"\x1b[?1049l");
     }
-    // Something printed is what REP repeats; without it there would be nothing to make up for.
+    // Print a character, so that there is one for REP to repeat.
     if screen.last_printed.is_some() {
         writer.put(' ');
-        writer.at = At::Cell(0, 1);
+        writer.at = CursorPosition::Cell(0, 1);
     }
 
     if screen.is_alternate() {
         screen.with_main(|main| {
             repair(main);
             cells(main, &mut writer);
-            place(&main.cursor, main, &mut writer);
+            restore_cursor(&main.cursor, main, &mut writer);
         });
         keyboard(&screen.keyboards[0], &mut writer);
         writer.raw(b"\x1b[?1049h");
         let filled = writer.pen != Pen::default();
-        writer.pen.become_pen(Pen::default(), &mut writer.out);
+        writer.pen.switch_to(Pen::default(), &mut writer.out);
         if filled {
             writer.raw(b"\x1b[2J");
         }
-        writer.take_charsets(Charsets::default());
+        writer.set_charsets(Charsets::default());
     }
     cells(screen.grid(), &mut writer);
     tabs(screen, &mut writer);
@@ -93,16 +94,16 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
 
     let grid = screen.grid();
     if grid.saved_cursor != Cursor::default() {
-        place(&grid.saved_cursor, grid, &mut writer);
+        restore_cursor(&grid.saved_cursor, grid, &mut writer);
         writer.raw(b"\x1b7");
     }
-    repeatable(screen, &mut writer);
+    restore_last_printed(screen, &mut writer);
     if screen.mode().contains(TermMode::ORIGIN) {
         writer.raw(b"\x1b[?6h");
         writer.origin = screen.margins.0;
-        writer.at = At::Unknown;
+        writer.at = CursorPosition::Unknown;
     }
-    place(&grid.cursor, grid, &mut writer);
+    restore_cursor(&grid.cursor, grid, &mut writer);
     keyboard(screen.keyboard(), &mut writer);
     modes(screen, &mut writer);
     (writer.out, writer.last)
@@ -124,7 +125,7 @@ fn palette(screen: &Screen, writer: &mut Writer) {
     }
 }
 
-/// Titles that were saved when there was none are always the first of those saved.
+/// Writes the title and the saved titles. Only the first saved titles can be `None`.
 fn titles(screen: &Screen, writer: &mut Writer) {
     let write = |title: &str, writer: &mut Writer| {
         writer.raw(b"\x1b]2;");
@@ -142,7 +143,7 @@ fn titles(screen: &Screen, writer: &mut Writer) {
     }
 }
 
-/// Draws all cells of a screen that is blank.
+/// Draws all cells on a blank screen.
 fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
     let (rows, columns) = (grid.screen_lines(), grid.columns());
     let mut tabs = Vec::new();
@@ -151,7 +152,7 @@ fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
     if bottom[columns - 1].flags.contains(Flags::WRAPLINE) {
         bottom_end = wrapped_bottom(bottom, rows, writer, &mut tabs);
     }
-    // Whether the first character of the row has to follow directly, so that the row above wraps.
+    // Whether the first character of the row must follow directly, so that the row above wraps.
     let mut continued = false;
     for row in 0..rows {
         let cells = &grid[line_at(row)][..];
@@ -161,20 +162,20 @@ fn cells(grid: &Grid<Cell>, writer: &mut Writer) {
         continued = end == columns && cells[columns - 1].flags.contains(Flags::WRAPLINE);
         if end == columns && cells[columns - 1].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
             let next = &grid[line_at(row + 1)][Column(0)];
-            continued = leading(&cells[columns - 1], next, row, columns, writer);
+            continued = draw_leading_spacer(&cells[columns - 1], next, row, columns, writer);
         }
     }
     for (row, column) in tabs {
         writer.goto(row, column);
         writer.raw(b"\t");
-        writer.at = At::Unknown;
+        writer.at = CursorPosition::Unknown;
     }
 }
 
-/// Draws the end of a last row that wraps, and returns how much of the row is left to draw.
+/// Draws the end of a last row that wraps, and returns the number of cells left to draw.
 ///
-/// That is done one row higher, where there is a row to wrap into; what wrapped is erased again,
-/// and the screen, which is blank otherwise, scrolled down.
+/// It is drawn one row higher, where there is a row to wrap into. The wrapped character is then
+/// erased, and the otherwise blank screen is scrolled down.
 fn wrapped_bottom(
     cells: &[Cell],
     rows: usize,
@@ -185,7 +186,7 @@ fn wrapped_bottom(
     let mut from = last;
     if cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER) {
         writer.goto(row, last);
-        writer.pen.take_up(&cells[last], &mut writer.out);
+        writer.pen.match_cell(&cells[last], &mut writer.out);
         writer.put(WIDE);
     } else {
         if cells[last].flags.contains(Flags::WIDE_CHAR_SPACER) {
@@ -203,14 +204,19 @@ fn wrapped_bottom(
     from
 }
 
-/// Draws the spacer in the last column, before a wide character that went to the next row.
+/// Draws the spacer in the last column before a wide character that wrapped to the next row.
 ///
-/// Returns whether it is the next character that draws it.
-fn leading(cell: &Cell, next: &Cell, row: usize, columns: usize, writer: &mut Writer) -> bool {
+/// Returns whether printing the next character draws it.
+fn draw_leading_spacer(
+    cell: &Cell,
+    next: &Cell,
+    row: usize,
+    columns: usize,
+    writer: &mut Writer,
+) -> bool {
     writer.goto(row, columns - 1);
-    writer.pen.take_up(cell, &mut writer.out);
-    if next.flags.contains(Flags::WIDE_CHAR) && writer.pen.drew(next) {
-        // Printing that character does it all.
+    writer.pen.match_cell(cell, &mut writer.out);
+    if next.flags.contains(Flags::WIDE_CHAR) && writer.pen.matches(next) {
         return true;
     }
     writer.put(WIDE);
@@ -218,24 +224,24 @@ fn leading(cell: &Cell, next: &Cell, row: usize, columns: usize, writer: &mut Wr
     false
 }
 
-/// Erases the first two cells of a row: overwriting them would undo the spacer before them.
+/// Erases the first two cells of a row. Overwriting them would remove the spacer before them.
 fn erase_first(row: usize, writer: &mut Writer) {
-    writer.at = At::Unknown;
+    writer.at = CursorPosition::Unknown;
     writer.goto(row, 0);
-    writer.pen.become_pen(Pen::default(), &mut writer.out);
+    writer.pen.switch_to(Pen::default(), &mut writer.out);
     writer.raw(b"\x1b[2X");
 }
 
-/// One row that is being drawn.
+/// A row being drawn.
 struct Row<'a> {
     cells: &'a [Cell],
     row: usize,
-    /// Cells from here on are drawn already.
+    /// Cells from this column on are already drawn.
     end: usize,
-    /// The first cell has to be printed, wherever the cursor is.
+    /// The first cell must be printed without moving the cursor first.
     continued: bool,
     writer: &'a mut Writer,
-    /// Where a tab has to be put once everything is drawn.
+    /// Positions of tabs, which are written after everything else.
     tabs: &'a mut Vec<(usize, usize)>,
 }
 
@@ -243,7 +249,7 @@ impl Row<'_> {
     fn paint(&mut self) {
         let last = self.cells.len() - 1;
         let wraps = self.end > last && self.cells[last].flags.contains(Flags::WRAPLINE);
-        // The spacer in the last column is not drawn here.
+        // The spacer in the last column is drawn by `draw_leading_spacer`.
         let leading = self.cells[last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
         let limit = if leading { self.end.min(last) } else { self.end };
         let end = if wraps && !leading {
@@ -261,7 +267,7 @@ impl Row<'_> {
         }
     }
 
-    /// Draws as many cells at `column` as can be drawn in one go; returns the next column.
+    /// Draws as many cells from `column` as one operation can; returns the next column.
     fn step(&mut self, column: usize, end: usize, wraps: bool) -> usize {
         let limit = if wraps { end - 1 } else { end };
         let cell = &self.cells[column];
@@ -270,14 +276,14 @@ impl Row<'_> {
         };
         if is_blank(cell) {
             let blanks = run(&is_blank);
-            if blanks >= SKIP || self.writer.pen != Pen::default() {
+            if blanks >= MIN_SKIP || self.writer.pen != Pen::default() {
                 return column + blanks;
             }
-        } else if is_fill(cell) {
-            let filled = run(&|other| is_fill(other) && other.bg == cell.bg);
-            if filled >= FILL {
+        } else if is_erased(cell) {
+            let filled = run(&|other| is_erased(other) && other.bg == cell.bg);
+            if filled >= MIN_ERASE {
                 self.writer.goto(self.row, column);
-                self.writer.pen.become_pen(Pen::filling(cell.bg), &mut self.writer.out);
+                self.writer.pen.switch_to(Pen::background_only(cell.bg), &mut self.writer.out);
                 self.writer.csi(filled, b"X");
                 return column + filled;
             }
@@ -286,18 +292,18 @@ impl Row<'_> {
         {
             self.writer.goto(self.row, column);
             self.writer.raw(b"\t");
-            self.writer.at = At::Cell(self.row, next);
+            self.writer.at = CursorPosition::Cell(self.row, next);
             return next.max(column + 1);
         }
         self.draw(column)
     }
 
-    /// Where a plain tab leads, if it passes over nothing but blanks.
+    /// Returns the target column of a tab that passes over blanks only.
     fn tab_over(&self, column: usize, end: usize) -> Option<usize> {
         let cell = &self.cells[column];
         let last = self.cells.len() - 1;
         let next = Screen::next_default_tab(self.cells.len(), column);
-        let plain = Pen::default().drew(cell)
+        let plain = Pen::default().matches(cell)
             && cell.flags.is_empty()
             && cell.zerowidth().is_none_or(<[char]>::is_empty)
             && column < last
@@ -306,7 +312,7 @@ impl Row<'_> {
         plain.then_some(next)
     }
 
-    /// Prints one character; returns the column after it.
+    /// Prints one character; returns the next column.
     fn draw(&mut self, column: usize) -> usize {
         let cell = &self.cells[column];
         if column > 0 || !self.continued {
@@ -320,13 +326,13 @@ impl Row<'_> {
     }
 }
 
-/// Whether a cell is as a fresh terminal has it.
+/// Returns whether a cell looks as in a new terminal.
 pub(crate) fn is_blank(cell: &Cell) -> bool {
-    is_fill(cell) && cell.bg == Color::Named(NamedColor::Background)
+    is_erased(cell) && cell.bg == Color::Named(NamedColor::Background)
 }
 
-/// Whether a cell is as erasing leaves it.
-pub(crate) fn is_fill(cell: &Cell) -> bool {
+/// Returns whether a cell looks as after erasing, in any background color.
+pub(crate) fn is_erased(cell: &Cell) -> bool {
     cell.c == ' '
         && cell.fg == Color::Named(NamedColor::Foreground)
         && cell.flags.is_empty()
@@ -339,7 +345,7 @@ pub(crate) fn is_fill(cell: &Cell) -> bool {
 fn tabs(screen: &Screen, writer: &mut Writer) {
     for (column, &set) in screen.tabs.iter().enumerate() {
         if set != is_default_tab(column) {
-            writer.at = At::Unknown;
+            writer.at = CursorPosition::Unknown;
             writer.goto(0, column);
             writer.raw(if set { b"\x1bH" } else { b"\x1b[g" });
         }
@@ -352,27 +358,27 @@ fn margins(screen: &Screen, writer: &mut Writer) {
         writer.csi(top + 1, b";");
         decimal(end, &mut writer.out);
         writer.raw(b"r");
-        writer.at = At::Unknown;
+        writer.at = CursorPosition::Unknown;
         writer.bottom = Some(end - 1);
     }
 }
 
-/// Puts the cursor where `cursor` is, with its pen and character sets.
-fn place(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
+/// Restores the position, pen and character sets of `cursor`.
+fn restore_cursor(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
     let row = row_index(cursor.point.line);
     let last = grid.columns() - 1;
-    // What is printed here is printed as it is.
-    writer.take_charsets(Charsets::default());
+    // Characters printed here must not be translated.
+    writer.set_charsets(Charsets::default());
     if cursor.input_needs_wrap {
         let cells = &grid[cursor.point.line][..];
         let spacer = cells[last].flags.contains(Flags::WIDE_CHAR_SPACER);
         let from = if spacer { last - 1 } else { last };
         let marked = Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER;
-        writer.at = At::Unknown;
-        // Printing anew would take the mark, the tab, or the spacer at the end of the row above.
+        writer.at = CursorPosition::Unknown;
+        // Reprinting would remove the flag, the tab, or the spacer at the end of the row above.
         let unique = cells[last].flags.intersects(marked) || cells[last].c == '\t';
         if unique || (spacer && from <= 1) {
-            // Without autowrap a wide character that does not fit changes only the cursor.
+            // Without autowrap, a wide character that does not fit changes only the cursor.
             writer.goto(row, last);
             writer.raw(b"\x1b[?7l");
             writer.put(WIDE);
@@ -381,16 +387,16 @@ fn place(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
             writer.goto(row, from);
             writer.print(&cells[from], row, from);
         }
-        writer.at = At::Wrapping(row);
+        writer.at = CursorPosition::PendingWrap(row);
     } else {
         writer.goto(row, cursor.point.column.0);
     }
-    writer.take_style(cursor);
+    writer.set_style(cursor);
 }
 
-/// Prints what REP would repeat, where it can be erased without a trace.
-fn repeatable(screen: &Screen, writer: &mut Writer) {
-    /// A blank, and a character of up to two columns; a combining one joins the blank.
+/// Prints the character that REP repeats, where it can be erased without a trace.
+fn restore_last_printed(screen: &Screen, writer: &mut Writer) {
+    /// A blank and a character of up to two columns; a combining character joins the blank.
     const ROOM: usize = 3;
     let Some(wanted) = screen.last_printed else { return };
     let grid = screen.grid();
@@ -402,15 +408,15 @@ fn repeatable(screen: &Screen, writer: &mut Writer) {
         let cells = &grid[line_at(row)][..];
         let room = cells
             .windows(ROOM)
-            .position(|run| run.iter().all(|cell| is_fill(cell) && cell.bg == run[0].bg));
+            .position(|run| run.iter().all(|cell| is_erased(cell) && cell.bg == run[0].bg));
         if let Some(column) = room {
-            writer.take_charsets(Charsets::default());
-            writer.at = At::Unknown;
+            writer.set_charsets(Charsets::default());
+            writer.at = CursorPosition::Unknown;
             writer.goto(row, column);
-            writer.pen.become_pen(Pen::filling(cells[column].bg), &mut writer.out);
+            writer.pen.switch_to(Pen::background_only(cells[column].bg), &mut writer.out);
             writer.put(' ');
             writer.put(wanted);
-            writer.at = At::Unknown;
+            writer.at = CursorPosition::Unknown;
             writer.goto(row, column);
             writer.csi(ROOM, b"X");
             return;
@@ -452,7 +458,7 @@ fn modes(screen: &Screen, writer: &mut Writer) {
     }
 }
 
-/// The number by which DECSCUSR knows a cursor style.
+/// Returns the DECSCUSR number of a cursor style.
 pub(crate) fn style_number(style: CursorStyle) -> usize {
     let steady = match style.shape {
         CursorShape::Underline => 4,
@@ -469,7 +475,7 @@ mod tests {
     use crate::terminal::Terminal;
     use crate::testing::{Step, assert_same, recut, run, size, state, steps};
 
-    /// Takes a snapshot, rebuilds a terminal from it and compares the two, now and after `more`.
+    /// Rebuilds a terminal from a snapshot and compares the two, before and after `more`.
     fn check(cols: u16, rows: u16, before: &[Step], more: &[Step]) {
         let mut original = Terminal::new(size(cols, rows), 0);
         run(&mut original, before);
@@ -505,7 +511,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_snapshot_rebuilds_every_cell_and_mode(
+        fn snapshot_rebuilds_every_cell_and_mode(
             (cols, rows) in (2u16..24, 2u16..10),
             before in steps(60),
             more in steps(20),
@@ -515,49 +521,49 @@ mod tests {
         }
     }
 
-    /// Found by the property above, and shrunk by it.
+    /// For cases found and shrunk by the property above.
     fn check_bytes(cols: u16, rows: u16, before: &[u8], more: &[u8]) {
         check(cols, rows, &[Step::Feed(before.to_vec())], &[Step::Feed(more.to_vec())]);
     }
 
     #[test]
-    fn a_full_row_that_does_not_wrap_is_not_joined_to_the_next() {
+    fn full_row_without_wrap_is_not_joined_to_the_next() {
         check_bytes(2, 2, b"\x1b#8", b"");
     }
 
     #[test]
-    fn a_cursor_just_below_the_region_does_not_scroll_it() {
+    fn cursor_below_the_scroll_region_does_not_scroll_it() {
         check_bytes(5, 3, b"\x1b[0;2rA0 0  AAaa \x1b[3HAaa0 A  \x1b[m\x1b[3f", b"");
     }
 
     #[test]
-    fn a_pending_wrap_does_not_take_the_spacer_of_the_row_above() {
+    fn pending_wrap_keeps_the_spacer_of_the_row_above() {
         check_bytes(2, 2, "00AA0A0ａ".as_bytes(), b"x");
     }
 
     #[test]
-    fn a_region_below_the_screen_is_none() {
+    fn scroll_region_below_the_screen_is_ignored() {
         check_bytes(2, 2, b"\x1b[?6h\x1b[200;300r\x1b[A", b"x");
     }
 
     #[test]
-    fn keyboard_flags_of_the_screen_that_is_not_shown_are_kept() {
+    fn keyboard_flags_of_the_inactive_screen_are_kept() {
         check_bytes(2, 2, b"\x1b[?1049h\x1b[>1u\x1b[?1049l0A", b"\x1b[?1049h\x1b[?u");
     }
 
     #[test]
-    fn a_broken_character_before_an_unfinished_piece_is_drawn() {
+    fn incomplete_character_before_unfinished_sequence_is_drawn() {
         check_bytes(2, 2, b"\xc2\xc2", b"A");
         check_bytes(2, 3, b"\xc2\x1b[1\n2", b"\x1b[@");
     }
 
     #[test]
-    fn a_string_ended_by_an_unfinished_sequence_has_its_effect() {
+    fn string_ended_by_unfinished_sequence_takes_effect() {
         check_bytes(2, 2, b"\x1b]2;t\x1b[1\n2", b"\x1b[@");
     }
 
     #[test]
-    fn the_last_row_can_wrap() {
+    fn wrapped_last_row_is_rebuilt() {
         check_bytes(6, 3, b"\x1b[3;1Habcdef\x1b[1;2r\x1b[3;6Hfg", b"\x1b[rx");
         check_bytes(6, 2, "ab\r\nabcde日\x1bM\x1bM\x1b[2;3H".as_bytes(), b"x");
     }

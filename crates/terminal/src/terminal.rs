@@ -1,82 +1,83 @@
 //! The terminal of one pane: bytes in, a screen and answers out.
 //!
 //! ```text
-//!   feed ──► scanner ──► pending bytes ──(settle)──► parser ──► screen
+//!   feed ──► scanner ──► pending bytes ──(flush)──► parser ──► screen
 //!               │                           ▲
-//!               └── a query, 256 KiB, or a reader that needs the grid
+//!               └── a query, 256 KiB, or a read of the screen
 //! ```
 //!
-//! Most output of a busy program is never seen, so feeding only looks for what cannot wait and
-//! keeps the bytes. What is applied later has the same effect, with less work: text that has
-//! scrolled away by then is not drawn at all (see [`crate::skip`]).
+//! Most output of a busy program is never seen, so `feed` only buffers the bytes and looks for
+//! queries. Applying them later has the same effect with less work: text that has scrolled away in
+//! the meantime is not drawn at all (see [`crate::skip`]).
 //!
 //! # Invariant
 //!
-//! The parser is between sequences whenever it rests: bytes of a sequence or character that is not
-//! complete stay in `pending`. So a snapshot is one of a definite position in the stream.
+//! Between calls, the parser is never inside a sequence: the bytes of an incomplete sequence or
+//! character stay in `pending`. A snapshot therefore corresponds to a definite stream position.
 
 use std::fmt;
-use std::mem;
 
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::vte::ansi::{Processor, Timeout};
 
-use crate::actions::Nobody;
+use crate::actions::NullHandler;
+use crate::coordinates::row_index;
+use crate::extra_query::{self, ExtraQuery};
 use crate::modes::Modes;
-use crate::request::{self, Request};
-use crate::scan::{Kind, Scanner, Token, query};
-use crate::screen::{Extent, Screen, row_index};
-use crate::{readout, skip, snapshot};
+use crate::query::is_query;
+use crate::scan::{Scanner, SequenceKind, Token};
+use crate::screen::{GridSize, Screen};
+use crate::{plain_text, skip, snapshot};
 
-/// How many bytes wait before they are applied without anybody asking. Also the longest sequence
-/// that has an effect: one that is not complete by then is passed over.
-const PENDING: usize = 256 * 1024;
-/// An empty buffer larger than this is given back when the terminal comes to rest.
-const SPARE: usize = 16 * 1024;
+/// Maximum number of buffered bytes. Also the maximum length of a sequence: a longer one is
+/// discarded.
+const MAX_PENDING: usize = 256 * 1024;
+/// Capacity of `pending` above which unused memory is released.
+const SPARE_CAPACITY: usize = 16 * 1024;
 
-/// What a terminal has for a screen until somebody needs one.
-const NO_SCREEN: Extent = Extent { columns: 2, rows: 1 };
+/// Size of the screen before it is first used.
+const PLACEHOLDER: GridSize = GridSize { columns: 2, rows: 1 };
 
 /// A terminal emulator without a window.
 pub struct Terminal {
-    /// Right only after [`Terminal::wake`].
+    /// Valid only after [`Terminal::ensure_screen`].
     pub(crate) screen: Screen,
-    /// The size that the screen will have. It is most of what a pane takes that has not written
-    /// anything, so it is made when something was.
-    asleep: Option<model::Size>,
-    parser: Processor<Never>,
+    /// The size of a screen that is not allocated yet. The screen is most of the memory of an idle
+    /// pane, so it is allocated on first use.
+    deferred_size: Option<model::Size>,
+    parser: Processor<NoTimeout>,
     scanner: Scanner,
-    /// Fed and not yet applied.
+    /// Bytes fed but not yet applied.
     pending: Vec<u8>,
-    /// Where in `pending` only text and colours follow.
+    /// Offset in `pending` from which there is only text and SGR.
     plain_from: usize,
-    /// Where in `pending` a string ends that only the next ESC shows the parser to be complete.
+    /// Offset in `pending` at which a string ends that the parser completes only at the next ESC.
     unterminated: Option<usize>,
-    /// A sequence grew too long and is being passed over.
-    passing_over: bool,
+    /// An overlong sequence is being discarded.
+    discarding: bool,
     synchronized: bool,
     history: usize,
     #[cfg(test)]
     pub(crate) eager: bool,
 }
 
-/// Where the cursor is.
+/// Cursor position and visibility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Rows above it.
+    /// Row, counted from 0.
     pub row: u16,
-    /// Columns left of it.
+    /// Column, counted from 0.
     pub col: u16,
-    /// Whether the program wants it shown.
+    /// Whether the cursor is shown.
     pub visible: bool,
 }
 
-/// A time limit for synchronized updates that is never running, so that nothing is held back:
-/// whoever shows the screen waits for the end of the update, the screen itself does not.
+/// Timeout for synchronized updates that is never pending, so that the parser buffers nothing.
+/// Delaying the display until the end of an update is left to the caller.
 #[derive(Debug, Default)]
-struct Never;
+struct NoTimeout;
 
-impl Timeout for Never {
+impl Timeout for NoTimeout {
     fn set_timeout(&mut self, _: std::time::Duration) {}
 
     fn clear_timeout(&mut self) {}
@@ -87,18 +88,18 @@ impl Timeout for Never {
 }
 
 impl Terminal {
-    /// A blank terminal that keeps `history` lines beyond the screen.
+    /// Creates a blank terminal with up to `history` lines of scrollback.
     #[must_use]
     pub fn new(size: model::Size, history: usize) -> Self {
         Self {
-            screen: Screen::new(&NO_SCREEN, history),
-            asleep: Some(size),
+            screen: Screen::new(&PLACEHOLDER, history),
+            deferred_size: Some(size),
             parser: Processor::new(),
             scanner: Scanner::new(),
             pending: Vec::new(),
             plain_from: 0,
             unterminated: None,
-            passing_over: false,
+            discarding: false,
             synchronized: false,
             history,
             #[cfg(test)]
@@ -106,24 +107,22 @@ impl Terminal {
         }
     }
 
-    /// Takes in what the program wrote.
+    /// Feeds output of the program.
     ///
-    /// The bytes have their effect on the screen later, unless they contain a query: then the
-    /// answer is ready when this returns ([`Terminal::take_answers`]).
+    /// The bytes are applied to the screen later, unless they contain a query: then the answer is
+    /// ready when this returns ([`Terminal::take_answers`]).
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.wake();
+        self.ensure_screen();
         let mut rest = bytes;
         let mut urgent = false;
-        loop {
-            let request = self.scan(&mut rest, &mut urgent);
-            let Some(request) = request else { break };
+        while let Some(query) = self.scan(&mut rest, &mut urgent) {
             self.apply(false);
-            let answer = request::answer(&request, &self.screen);
+            let answer = extra_query::answer(&query, &self.screen);
             self.screen.answer(answer.as_bytes());
         }
-        if self.scanner.unfinished() > PENDING {
+        if self.scanner.unfinished() > MAX_PENDING {
             self.apply(false);
-            self.passing_over = true;
+            self.discarding = true;
             self.pending.clear();
             self.plain_from = 0;
         }
@@ -131,87 +130,74 @@ impl Terminal {
         {
             urgent |= self.eager;
         }
-        if urgent || self.pending.len() > PENDING {
+        if urgent || self.pending.len() > MAX_PENDING {
             self.apply(urgent);
         }
     }
 
-    /// Applies everything that was fed to the screen now.
-    pub fn settle(&mut self) {
-        self.wake();
+    /// Applies all buffered output to the screen.
+    pub fn flush(&mut self) {
+        self.ensure_screen();
         self.apply(true);
     }
 
-    /// Makes the screen, if there is none yet.
-    fn wake(&mut self) {
-        if let Some(size) = self.asleep.take() {
-            self.screen = Screen::new(&extent(size), self.history);
+    /// Allocates the screen if it does not exist yet.
+    fn ensure_screen(&mut self) {
+        if let Some(size) = self.deferred_size.take() {
+            self.screen = Screen::new(&grid_size(size), self.history);
         }
     }
 
-    /// How many bytes were fed and are not yet applied.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// How many of the last bytes belong to a sequence or character that is not complete.
+    /// Returns the length of the incomplete sequence or character at the end of the output.
     ///
-    /// They have had no effect yet, and a snapshot does not contain them.
+    /// These bytes have not taken effect, and a snapshot does not contain them.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.scanner.unfinished()
     }
 
-    /// Whether the program has begun a synchronized update (mode 2026) and not yet ended it.
+    /// Returns whether the program is inside a synchronized update (mode 2026).
     #[must_use]
     pub fn in_synchronized_update(&self) -> bool {
         self.synchronized
     }
 
-    /// Takes what has to be written to the program; empty if nothing has.
+    /// Removes and returns the answers to be written to the program.
     #[must_use]
     pub fn take_answers(&mut self) -> Vec<u8> {
         self.screen.take_answers()
     }
 
-    /// Whether the bell was rung since this was last asked.
-    #[must_use]
-    pub fn take_bell(&mut self) -> bool {
-        self.settle();
-        mem::take(&mut self.screen.bell)
-    }
-
-    /// Changes the size. The main screen reflows, the alternate one is cut or padded.
+    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded.
     pub fn resize(&mut self, size: model::Size) {
-        if let Some(asleep) = &mut self.asleep {
+        if let Some(asleep) = &mut self.deferred_size {
             *asleep = size;
             return;
         }
-        self.settle();
-        self.screen.resize(&extent(size));
+        self.flush();
+        self.screen.resize(&grid_size(size));
     }
 
-    /// The size.
+    /// Returns the size.
     #[must_use]
     pub fn size(&self) -> model::Size {
-        if let Some(size) = self.asleep {
+        if let Some(size) = self.deferred_size {
             return size;
         }
-        model::Size::clamped(small(self.screen.columns()), small(self.screen.rows()))
+        model::Size::clamped(to_u16(self.screen.columns()), to_u16(self.screen.rows()))
     }
 
-    /// The title, without control characters; empty if the program set none.
+    /// Returns the title, without control characters; empty if the program set none.
     #[must_use]
     pub fn title(&mut self) -> String {
-        self.settle();
+        self.flush();
         self.screen.title.clone().unwrap_or_default()
     }
 
-    /// The modes that the program has set.
+    /// Returns the modes that the program has set.
     #[must_use]
     pub fn modes(&mut self) -> Modes {
-        self.settle();
+        self.flush();
         let mode = self.screen.mode();
         Modes {
             alternate_screen: mode.contains(TermMode::ALT_SCREEN),
@@ -234,51 +220,52 @@ impl Terminal {
         }
     }
 
-    /// Where the cursor is, and whether it is shown.
+    /// Returns the cursor position and visibility.
     #[must_use]
     pub fn cursor(&mut self) -> Cursor {
-        self.settle();
+        self.flush();
         let point = self.screen.grid().cursor.point;
         Cursor {
-            row: small(row_index(point.line)),
-            col: small(point.column.0),
+            row: to_u16(row_index(point.line)),
+            col: to_u16(point.column.0),
             visible: self.screen.mode().contains(TermMode::SHOW_CURSOR),
         }
     }
 
-    /// The visible screen, one line per row, without trailing blanks and trailing empty rows.
-    ///
-    /// A row that was wrapped is a line of its own.
+    /// Returns the visible screen, one line per row, without trailing blanks and trailing empty
+    /// rows. Wrapped rows are separate lines.
     #[must_use]
     pub fn screen_text(&mut self) -> String {
         self.text(usize::from(self.size().rows()))
     }
 
-    /// The last `lines` rows of history and screen, as [`Terminal::screen_text`] writes them.
+    /// Returns the last `lines` rows of scrollback and screen, formatted as by
+    /// [`Terminal::screen_text`].
     #[must_use]
     pub fn text(&mut self, lines: usize) -> String {
-        self.settle();
-        readout::last_rows(self.screen.grid(), lines)
+        self.flush();
+        plain_text::last_rows(self.screen.grid(), lines)
     }
 
-    /// How many lines of history there are.
+    /// Returns the number of lines of scrollback.
     #[must_use]
     pub fn history_len(&mut self) -> usize {
-        self.settle();
-        readout::history_len(self.screen.grid())
+        self.flush();
+        plain_text::history_len(self.screen.grid())
     }
 
-    /// Sequences that rebuild this terminal in a fresh one of the same size without history.
+    /// Returns sequences that rebuild this terminal in a new one of the same size, without the
+    /// scrollback.
     ///
-    /// They stand for all bytes fed but the last [`Terminal::unfinished`].
+    /// They represent all bytes fed except the last [`Terminal::unfinished`].
     #[must_use]
     pub fn snapshot(&mut self) -> Vec<u8> {
-        self.settle();
+        self.flush();
         let (mut bytes, last) = snapshot::snapshot(&mut self.screen);
         if let Some(last) = last.filter(|_| last != self.screen.last_printed) {
-            // The copy will repeat another character than this terminal would: now both do.
+            // REP would repeat a different character in the copy; make both repeat that one.
             self.screen.last_printed = Some(last);
-            self.parser.advance(&mut Nobody, last.encode_utf8(&mut [0; 4]).as_bytes());
+            self.parser.advance(&mut NullHandler, last.encode_utf8(&mut [0; 4]).as_bytes());
         }
         if self.synchronized {
             bytes.extend_from_slice(b"\x1b[?2026h");
@@ -286,90 +273,89 @@ impl Terminal {
         bytes
     }
 
-    /// Moves bytes to `pending` until one of them completes a request, which is returned, or until
-    /// there are no more. Queries that the emulator answers make it `urgent` to apply them.
-    fn scan(&mut self, rest: &mut &[u8], urgent: &mut bool) -> Option<Request> {
+    /// Moves bytes to `pending` up to the end of an [`ExtraQuery`], which is returned, or to the
+    /// end of `rest`. Sets `urgent` if a query was seen: the bytes must then be applied.
+    fn scan(&mut self, rest: &mut &[u8], urgent: &mut bool) -> Option<ExtraQuery> {
         let chunk = *rest;
         let base = self.pending.len();
-        // Keeping where the last piece that is not plain ended is enough to know what is.
         let mut plain_from = None;
         let mut after_open = self.unterminated.is_some();
-        let mut request = None;
+        let mut query = None;
         while let Some(token) = self.scanner.next(rest) {
             let used = chunk.len() - rest.len();
             let mut open = false;
             match token {
-                // The parser has to see more than a string to know that the string has ended.
+                // The parser recognizes the end of an open string only by the next token.
                 Token::Text(_) if !after_open => {}
                 Token::Text(_) | Token::Control(_) => plain_from = Some(used),
                 Token::Sequence { bytes, kind, truncated, terminated } => {
                     open = !terminated;
                     if !after_open && is_drawing(bytes, kind) {
                         plain_from = Some(used);
-                    } else if after_open || !skip::is_plain(bytes) {
+                    } else if after_open || !skip::is_sgr(bytes) {
                         plain_from = Some(used);
-                        request::observe(bytes, kind, &mut self.synchronized);
-                        if !truncated && query(bytes, kind) {
-                            request = Request::of(bytes, kind);
+                        extra_query::track_synchronized(bytes, kind, &mut self.synchronized);
+                        if !truncated && is_query(bytes, kind) {
+                            query = ExtraQuery::parse(bytes, kind);
                             *urgent = true;
                         }
                     }
                 }
             }
-            if self.passing_over {
-                return self.stop_passing_over(rest);
+            if self.discarding {
+                return self.stop_discarding(rest);
             }
             after_open = open;
             if open {
                 self.unterminated = Some(base + used - self.scanner.unfinished());
             }
-            if request.is_some() {
+            if query.is_some() {
                 break;
             }
         }
         let used = chunk.len() - rest.len();
-        if !self.passing_over {
+        if !self.discarding {
             self.pending.extend_from_slice(&chunk[..used]);
             if let Some(at) = plain_from {
                 self.plain_from = base + at;
             }
         }
-        request
+        query
     }
 
-    /// Continues after a token that may have ended the sequence which is passed over.
-    fn stop_passing_over(&mut self, rest: &mut &[u8]) -> Option<Request> {
+    /// Continues after a token that may have ended the discarded sequence.
+    fn stop_discarding(&mut self, rest: &mut &[u8]) -> Option<ExtraQuery> {
         let unfinished = self.scanner.unfinished();
-        self.passing_over = unfinished > 1;
+        self.discarding = unfinished > 1;
         if unfinished == 1 {
-            // What ended the sequence was the ESC of the next.
+            // The ESC of the next sequence ended this one.
             self.pending.push(0x1b);
         }
         self.plain_from = self.pending.len();
         self.scan(rest, &mut true)
     }
 
-    /// Applies what is pending, up to the last complete piece.
-    fn apply(&mut self, resting: bool) {
+    /// Applies the pending bytes up to the last complete token.
+    fn apply(&mut self, shrink: bool) {
         let kept = self.scanner.unfinished().min(self.pending.len());
         let ready = self.pending.len() - kept;
         if ready > 0 {
             let open = self.unterminated.take_if(|end| *end <= ready) == Some(ready);
             let broken =
-                if kept > 0 && !open { broken_character(&self.pending[..ready]) } else { 0 };
+                if kept > 0 && !open { incomplete_suffix(&self.pending[..ready]) } else { 0 };
             let whole = ready - broken;
             let (before, plain) = self.pending[..whole].split_at(self.plain_from.min(whole));
             self.parser.advance(&mut self.screen, before);
             #[cfg(test)]
-            let plain = if self.eager { (&[][..], plain) } else { self.cut(plain) };
+            let plain = if self.eager { (&[][..], plain) } else { self.split_skippable(plain) };
             #[cfg(not(test))]
-            let plain = self.cut(plain);
+            let plain = self.split_skippable(plain);
             let (skipped, tail) = plain;
             if !skipped.is_empty() {
-                skip::pass_over(skipped, &mut self.screen, &mut self.parser);
+                skip::skip_text(skipped, &mut self.screen, &mut self.parser);
             }
             self.parser.advance(&mut self.screen, tail);
-            // Have the parser do now what it would do at the sight of the bytes kept back.
+            // Make the parser act now as it will when it sees the bytes that were kept back.
             if open {
                 self.parser.advance(&mut self.screen, b"\x1b\\");
             } else if broken > 0 {
@@ -378,18 +364,19 @@ impl Terminal {
             self.pending.drain(..ready);
             self.plain_from = self.plain_from.saturating_sub(ready);
         }
-        if resting && self.pending.capacity() > SPARE && self.pending.len() < SPARE {
+        if shrink && self.pending.capacity() > SPARE_CAPACITY && self.pending.len() < SPARE_CAPACITY
+        {
             self.pending.shrink_to(self.pending.len());
         }
     }
 
-    fn cut<'a>(&self, plain: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    fn split_skippable<'a>(&self, plain: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let rows = self.screen.rows();
         let history = if self.screen.is_alternate() { 0 } else { self.history };
-        if !self.screen.scrolls_plainly() {
+        if !self.screen.scrolls_whole_screen() {
             return (&[], plain);
         }
-        plain.split_at(skip::cut(plain, rows, history))
+        plain.split_at(skip::skippable_len(plain, rows, history))
     }
 }
 
@@ -403,8 +390,8 @@ impl fmt::Debug for Terminal {
     }
 }
 
-/// How many bytes at the end of `text` begin a character that they do not complete.
-fn broken_character(text: &[u8]) -> usize {
+/// Returns the length of the incomplete character at the end of `text`.
+fn incomplete_suffix(text: &[u8]) -> usize {
     let incomplete = |count: &usize| {
         std::str::from_utf8(&text[text.len() - count..])
             .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
@@ -412,19 +399,19 @@ fn broken_character(text: &[u8]) -> usize {
     (1..=text.len().min(3)).rev().find(incomplete).unwrap_or(0)
 }
 
-fn extent(size: model::Size) -> Extent {
-    Extent { columns: usize::from(size.cols()), rows: usize::from(size.rows()) }
+fn grid_size(size: model::Size) -> GridSize {
+    GridSize { columns: usize::from(size.cols()), rows: usize::from(size.rows()) }
 }
 
-/// A column or row as the outside knows it; screens are never larger.
-fn small(value: usize) -> u16 {
+/// Converts a column or row; screens are never larger than `u16::MAX`.
+fn to_u16(value: usize) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
-/// Whether a sequence only moves the cursor or erases: it asks for nothing and sets no mode. Nearly
-/// all that a program sends while it redraws is of this kind, so it is told first and cheaply.
-fn is_drawing(bytes: &[u8], kind: Kind) -> bool {
-    kind == Kind::Csi
+/// Returns whether a sequence only moves the cursor or erases, so that it neither is a query nor
+/// sets a mode. A fast path: most sequences of a redraw are of this kind.
+fn is_drawing(bytes: &[u8], kind: SequenceKind) -> bool {
+    kind == SequenceKind::Csi
         && matches!(bytes, [_, _, b'0'..=b'9' | b';', .., last] | [_, _, last]
             if matches!(last, b'A'..=b'M' | b'P' | b'X' | b'd' | b'f'))
 }
@@ -435,7 +422,7 @@ mod tests {
     use crate::testing::size;
 
     #[test]
-    fn a_terminal_that_was_not_written_to_is_blank_and_has_its_size() {
+    fn unused_terminal_is_blank_and_reports_its_size() {
         let mut terminal = Terminal::new(size(80, 24), 0);
         terminal.resize(size(100, 30));
 
@@ -452,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_is_answered_exactly_once() {
+    fn queries_are_answered_exactly_once() {
         let version = format!("\x1bP>|ccmux({})\x1b\\", env!("CARGO_PKG_VERSION"));
         let cases: [(&[u8], &str); 34] = [
             (b"\x1b[c", "\x1b[?6c"),
@@ -505,18 +492,18 @@ mod tests {
     }
 
     #[test]
-    fn text_waits_until_somebody_looks() {
+    fn text_is_applied_when_the_screen_is_read() {
         let mut terminal = Terminal::new(size(80, 24), 0);
 
         terminal.feed(b"hello");
 
-        assert_eq!(terminal.pending(), 5);
+        assert_eq!(terminal.pending.len(), 5);
         assert_eq!(terminal.screen_text(), "hello");
-        assert_eq!(terminal.pending(), 0);
+        assert_eq!(terminal.pending.len(), 0);
     }
 
     #[test]
-    fn an_unfinished_sequence_or_character_stays_outside() {
+    fn unfinished_sequence_or_character_is_not_applied() {
         let cases: [(&[u8], usize); 6] = [
             (b"a\x1b[3", 3),
             (b"a\x1b]2;title", 9),
@@ -530,18 +517,18 @@ mod tests {
             terminal.feed(output);
             assert_eq!(terminal.unfinished(), unfinished, "{}", output.escape_ascii());
             assert_eq!(terminal.screen_text(), "a");
-            assert_eq!(terminal.pending(), unfinished);
+            assert_eq!(terminal.pending.len(), unfinished);
             assert_eq!(terminal.title(), "");
         }
     }
 
     #[test]
-    fn a_sequence_without_end_costs_no_memory_and_ends_like_any_other() {
+    fn overlong_sequence_is_discarded_in_bounded_memory() {
         let mut terminal = Terminal::new(size(80, 24), 0);
         terminal.feed(b"a\x1b]2;");
         for _ in 0..100 {
             terminal.feed(&[b'x'; 64 * 1024]);
-            assert!(terminal.pending() <= PENDING + 64 * 1024);
+            assert!(terminal.pending.len() <= MAX_PENDING + 64 * 1024);
         }
 
         terminal.feed(b"\x07b");
@@ -552,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synchronized_update_is_seen_and_holds_nothing_back() {
+    fn synchronized_update_is_reported_and_does_not_delay_output() {
         let mut terminal = Terminal::new(size(80, 24), 0);
         terminal.feed(b"\x1b[?2026hinside");
         assert!(terminal.in_synchronized_update());
@@ -564,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_has_no_control_characters() {
+    fn title_contains_no_control_characters() {
         let mut terminal = Terminal::new(size(80, 24), 0);
 
         terminal.feed("\x1b]2; a\u{9b}b;c\u{7f} \x07".as_bytes());
@@ -573,16 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bell_is_reported_once() {
-        let mut terminal = Terminal::new(size(80, 24), 0);
-        terminal.feed(b"\x07\x07");
-
-        assert!(terminal.take_bell());
-        assert!(!terminal.take_bell());
-    }
-
-    #[test]
-    fn lines_beyond_the_screen_are_kept_when_asked_for() {
+    fn scrollback_keeps_the_configured_number_of_lines() {
         let mut terminal = Terminal::new(size(10, 2), 3);
 
         terminal.feed(b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n\r\n");
@@ -594,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typical_screen_has_a_small_snapshot() {
+    fn snapshot_of_a_typical_screen_is_small() {
         let mut terminal = Terminal::new(size(80, 24), 0);
         for line in 0..40 {
             terminal.feed(format!("\x1b[32mfile{line}\x1b[m\tsome words about it\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! What the property tests of this crate share: random output, and terminals compared in full.
+//! Support for property tests: random output, and comparison of complete terminal states.
 
 use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::grid::{Cursor, Grid};
@@ -7,17 +7,18 @@ use alacritty_terminal::term::cell::{Cell, Flags, Hyperlink};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle, Rgb, StandardCharset};
 use proptest::prelude::*;
 
-use crate::screen::{Keyboard, line_at};
+use crate::coordinates::line_at;
+use crate::screen::Keyboard;
 use crate::terminal::Terminal;
 
-/// A size that the test knows to be legal.
+/// Returns a size that is known to be valid.
 pub(crate) fn size(cols: u16, rows: u16) -> model::Size {
     model::Size::new(cols, rows).unwrap()
 }
 
-/// All of a cell that can be told apart from outside.
+/// All observable state of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct CellState {
     pub(crate) c: char,
     pub(crate) marks: Vec<char>,
     pub(crate) colors: (Color, Color, Option<Color>),
@@ -25,8 +26,8 @@ pub(crate) struct Look {
     pub(crate) link: Option<Hyperlink>,
 }
 
-pub(crate) fn look(cell: &Cell) -> Look {
-    Look {
+pub(crate) fn cell_state(cell: &Cell) -> CellState {
+    CellState {
         c: cell.c,
         marks: cell.zerowidth().unwrap_or_default().to_vec(),
         colors: (cell.fg, cell.bg, cell.underline_color()),
@@ -40,7 +41,7 @@ pub(crate) struct CursorState {
     pub(crate) row: i32,
     pub(crate) column: usize,
     pub(crate) wraps: bool,
-    pub(crate) pen: Look,
+    pub(crate) pen: CellState,
     pub(crate) charsets: [StandardCharset; 4],
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn cursor_state(cursor: &Cursor<Cell>) -> CursorState {
         row: cursor.point.line.0,
         column: cursor.point.column.0,
         wraps: cursor.input_needs_wrap,
-        pen: look(&cursor.template),
+        pen: cell_state(&cursor.template),
         charsets: [G0, G1, G2, G3].map(|index| cursor.charsets[index]),
     }
 }
@@ -59,17 +60,17 @@ pub(crate) fn cursor_state(cursor: &Cursor<Cell>) -> CursorState {
 pub(crate) struct GridState {
     pub(crate) cursor: CursorState,
     pub(crate) saved: CursorState,
-    pub(crate) rows: Vec<Vec<Look>>,
+    pub(crate) rows: Vec<Vec<CellState>>,
 }
 
 pub(crate) fn grid_state(grid: &Grid<Cell>) -> GridState {
     let rows = (0..grid.screen_lines())
-        .map(|row| grid[line_at(row)][..].iter().map(look).collect())
+        .map(|row| grid[line_at(row)][..].iter().map(cell_state).collect())
         .collect();
     GridState { cursor: cursor_state(&grid.cursor), saved: cursor_state(&grid.saved_cursor), rows }
 }
 
-/// All state of a terminal.
+/// All observable state of a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) active: GridState,
@@ -85,18 +86,20 @@ pub(crate) struct State {
     pub(crate) palette: Vec<Option<Rgb>>,
     pub(crate) synchronized: bool,
     pub(crate) repeats: Option<char>,
-    pub(crate) history: Vec<Vec<Look>>,
+    pub(crate) history: Vec<Vec<CellState>>,
 }
 
 pub(crate) fn state(terminal: &mut Terminal) -> State {
-    terminal.settle();
+    terminal.flush();
     let synchronized = terminal.in_synchronized_update();
     let screen = &mut terminal.screen;
     let active = grid_state(screen.grid());
     let main = screen.is_alternate().then(|| screen.with_main(|grid| grid_state(grid)));
     let grid = screen.grid();
     let history = (1..=i32::try_from(grid.history_size()).unwrap())
-        .map(|above| grid[alacritty_terminal::index::Line(-above)][..].iter().map(look).collect())
+        .map(|above| {
+            grid[alacritty_terminal::index::Line(-above)][..].iter().map(cell_state).collect()
+        })
         .collect();
     State {
         active,
@@ -116,7 +119,7 @@ pub(crate) fn state(terminal: &mut Terminal) -> State {
     }
 }
 
-/// Fails with the first difference, which is easier to read than two whole states.
+/// Fails with the first difference, which is easier to read than two complete states.
 pub(crate) fn assert_same(left: &State, right: &State, about: &str) {
     if left == right {
         return;
@@ -149,7 +152,7 @@ pub(crate) fn assert_same(left: &State, right: &State, about: &str) {
     assert_eq!(left, right, "{about}");
 }
 
-/// A step in the life of a terminal.
+/// An operation on a terminal.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Feed(Vec<u8>),
@@ -212,7 +215,7 @@ fn mode() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// One piece of what a program may write, sensible or not.
+/// A piece of program output, valid or not.
 pub(crate) fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => "[ -~]{1,12}".prop_map(String::into_bytes),
@@ -240,7 +243,7 @@ pub(crate) fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Steps with chunks cut anywhere, and a resize now and then.
+/// Random output with occasional resizes.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         20 => piece().prop_map(Step::Feed),
@@ -249,7 +252,7 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..most)
 }
 
-/// Cuts what is fed at other places.
+/// Splits the fed bytes into chunks of `length`.
 pub(crate) fn recut(steps: &[Step], length: usize) -> Vec<Step> {
     let mut cut = Vec::new();
     let mut run: Vec<u8> = Vec::new();

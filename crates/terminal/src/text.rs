@@ -1,13 +1,14 @@
 //! Runs of text: where they end, and whether they end inside a character.
 //!
-//! This is what the scanner does most of the time, and it is written for speed.
+//! The scanner spends most of its time here, so this code is optimized for speed.
 
-use crate::scan::DEL;
+/// DEL, the one control character outside the C0 range.
+pub(crate) const DEL: u8 = 0x7f;
 
-/// How many bytes at the front of `bytes` are text.
+/// Returns the number of bytes at the front of `bytes` that are text.
 pub(crate) fn text_length(bytes: &[u8]) -> usize {
-    // A block is wide enough that the compiler checks it in a few vector instructions. The short
-    // runs between the sequences of a full-screen program do not get that far.
+    // A block is checked with a few vector instructions. The short runs between the sequences of
+    // a full-screen program end before the first block.
     const SHORT: usize = 16;
     const BLOCK: usize = 32;
     let ends = |byte: &u8| !TEXT[usize::from(*byte)];
@@ -21,7 +22,7 @@ pub(crate) fn text_length(bytes: &[u8]) -> usize {
     short.len() + checked + rest.iter().position(ends).unwrap_or(rest.len())
 }
 
-/// 1 for a byte that ends a run of text; without branches, so that a block of it is vectorised.
+/// Returns 1 for a byte that ends a run of text. Free of branches, so that a block is vectorized.
 const fn special(byte: u8) -> u8 {
     let control = (byte < 0x20) as u8;
     let layout = (byte.wrapping_sub(0x08) < 3) as u8 | (byte == b'\r') as u8;
@@ -40,7 +41,7 @@ const TEXT: [bool; 256] = {
     }
 };
 
-/// The beginning of a UTF-8 character.
+/// The leading bytes of an incomplete UTF-8 character.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Partial {
     bytes: [u8; 3],
@@ -48,14 +49,14 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// How many bytes of it are there.
+    /// Returns the number of bytes present.
     pub(crate) fn len(self) -> usize {
         self.length
     }
 
-    /// What is partial after `text` was added.
+    /// Returns the incomplete character at the end of the stream after `text` was appended.
     pub(crate) fn after(self, text: &[u8]) -> Self {
-        // The last byte of a complete or absent character is by far the commonest end.
+        // Most text ends in ASCII.
         let Some(0x80..) = text.last() else { return Self::default() };
         let mut tail = [0; 6];
         let recent = &text[text.len().saturating_sub(3)..];

@@ -1,4 +1,4 @@
-//! Output for a terminal whose cursor and attributes are known, so that neither is sent twice.
+//! Writer that tracks the cursor and attributes of the terminal, so that neither is sent twice.
 
 use alacritty_terminal::grid::{Charsets, Cursor};
 use alacritty_terminal::term::cell::{Cell, Flags};
@@ -6,40 +6,39 @@ use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
 
 use crate::pen::{Pen, decimal};
 
-/// Where the cursor of the terminal that is written to is.
+/// Cursor position of the target terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum At {
-    /// Row and column.
+pub(crate) enum CursorPosition {
+    /// At this row and column.
     Cell(usize, usize),
-    /// Behind the last column of this row; the next character wraps.
-    Wrapping(usize),
-    /// Anywhere.
+    /// After the last column of this row; the next character wraps.
+    PendingWrap(usize),
     Unknown,
 }
 
-/// Collects output and knows what it does.
+/// Collects output and tracks its effect on the target terminal.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) out: Vec<u8>,
     pub(crate) pen: Pen,
-    pub(crate) at: At,
+    pub(crate) at: CursorPosition,
     pub(crate) charsets: Charsets,
-    /// The last character printed, which REP would repeat.
+    /// The last printed character, which REP repeats.
     pub(crate) last: Option<char>,
     columns: usize,
-    /// What the terminal adds to a row in a cursor position.
+    /// Row offset that the terminal adds to cursor positions.
     pub(crate) origin: usize,
-    /// The last row of the region that scrolls, where there is one: a new line there moves no cursor.
+    /// The last row of the scroll region, if one is set: a line feed there does not move the cursor.
     pub(crate) bottom: Option<usize>,
 }
 
 impl Writer {
-    /// A writer for a terminal in its initial state.
+    /// Creates a writer for a terminal in its initial state.
     pub(crate) fn new(columns: usize) -> Self {
         Self {
             out: Vec::with_capacity(2048),
             pen: Pen::default(),
-            at: At::Cell(0, 0),
+            at: CursorPosition::Cell(0, 0),
             charsets: Charsets::default(),
             last: None,
             columns,
@@ -48,42 +47,42 @@ impl Writer {
         }
     }
 
-    /// Writes a sequence that changes nothing that is known here.
+    /// Writes bytes that change no tracked state.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Writes `CSI`, a number, and what follows it.
+    /// Writes `CSI`, a number, and `rest`.
     pub(crate) fn csi(&mut self, number: usize, rest: &[u8]) {
         self.raw(b"\x1b[");
         decimal(number, &mut self.out);
         self.raw(rest);
     }
 
-    /// Moves the cursor, unless it is there.
+    /// Moves the cursor unless it is already there.
     pub(crate) fn goto(&mut self, row: usize, column: usize) {
         match self.at {
-            At::Cell(r, c) if (r, c) == (row, column) => return,
-            At::Cell(r, c) if r == row && c < column => self.csi(column - c, b"C"),
-            At::Cell(r, _) | At::Wrapping(r)
+            CursorPosition::Cell(r, c) if (r, c) == (row, column) => return,
+            CursorPosition::Cell(r, c) if r == row && c < column => self.csi(column - c, b"C"),
+            CursorPosition::Cell(r, _) | CursorPosition::PendingWrap(r)
                 if r + 1 == row && column == 0 && self.origin == 0 && self.bottom != Some(r) =>
             {
                 self.raw(b"\r\n");
             }
-            At::Cell(..) | At::Wrapping(_) | At::Unknown => {
+            CursorPosition::Cell(..) | CursorPosition::PendingWrap(_) | CursorPosition::Unknown => {
                 self.csi(row - self.origin.min(row) + 1, b";");
                 decimal(column + 1, &mut self.out);
                 self.raw(b"H");
             }
         }
-        self.at = At::Cell(row, column);
+        self.at = CursorPosition::Cell(row, column);
     }
 
-    /// Prints the character of a cell, with what combines with it, in the pen that drew it.
+    /// Prints the character of a cell, with its combining characters, in the pen of the cell.
     ///
-    /// The cursor must be where the character goes; `row` and `column` say where that is.
+    /// The cursor must already be at `row` and `column`.
     pub(crate) fn print(&mut self, cell: &Cell, row: usize, column: usize) {
-        self.pen.take_up(cell, &mut self.out);
+        self.pen.match_cell(cell, &mut self.out);
         let c = if cell.c == '\t' { ' ' } else { cell.c };
         self.put(c);
         for &mark in cell.zerowidth().unwrap_or_default() {
@@ -93,13 +92,17 @@ impl Writer {
         self.moved_to(row, column + width);
     }
 
-    /// Printing has moved the cursor to this column, or up to the edge.
+    /// Records that printing moved the cursor to this column, or to the edge.
     #[inline]
     pub(crate) fn moved_to(&mut self, row: usize, column: usize) {
-        self.at = if column < self.columns { At::Cell(row, column) } else { At::Wrapping(row) };
+        self.at = if column < self.columns {
+            CursorPosition::Cell(row, column)
+        } else {
+            CursorPosition::PendingWrap(row)
+        };
     }
 
-    /// Prints a character; where the cursor is then is for the caller to say.
+    /// Prints a character without updating the cursor position.
     #[inline]
     pub(crate) fn put(&mut self, c: char) {
         if c.is_ascii() {
@@ -110,8 +113,8 @@ impl Writer {
         self.last = Some(c);
     }
 
-    /// Designates the character sets of `cursor`.
-    pub(crate) fn take_charsets(&mut self, charsets: Charsets) {
+    /// Designates `charsets`.
+    pub(crate) fn set_charsets(&mut self, charsets: Charsets) {
         const SLOTS: [(CharsetIndex, u8); 4] = [
             (CharsetIndex::G0, b'('),
             (CharsetIndex::G1, b')'),
@@ -130,9 +133,9 @@ impl Writer {
         self.charsets = charsets;
     }
 
-    /// Takes over the pen and the character sets of `cursor`; its position is not touched.
-    pub(crate) fn take_style(&mut self, cursor: &Cursor<Cell>) {
-        self.pen.take_up(&cursor.template, &mut self.out);
-        self.take_charsets(cursor.charsets);
+    /// Sets the pen and the character sets of `cursor`, but not its position.
+    pub(crate) fn set_style(&mut self, cursor: &Cursor<Cell>) {
+        self.pen.match_cell(&cursor.template, &mut self.out);
+        self.set_charsets(cursor.charsets);
     }
 }

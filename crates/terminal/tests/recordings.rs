@@ -1,11 +1,9 @@
-//! Real programs, recorded: what they leave on the screen, and whether a copy can go on from any
-//! point of the recording.
+//! Recordings of real programs: the resulting screens, and copies that continue from any point.
 //!
-//! `*.screen` has the screens after each quarter of `*.bytes` at 80x24 (at the end, most programs
-//! have cleared theirs), committed after somebody has looked at them. `CCMUX_BLESS=1` writes the
-//! files anew.
+//! `*.screen` contains the reviewed screens after each quarter of `*.bytes` at 80x24 (at the end,
+//! most programs have cleared theirs). `CCMUX_BLESS=1` rewrites these files.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its files has failed")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use terminal::{Filter, Modes, Painter, Passed, Terminal, outer};
 
-/// In how many parts a recording is looked at.
+/// Number of parts into which a recording is split.
 const PARTS: usize = 16;
-/// What one read of a terminal brings; larger pieces would hide how sequences are cut.
+/// Size of one read from a terminal; larger chunks would split fewer sequences.
 const CHUNK: usize = 1000;
 
 fn recordings() -> Vec<(PathBuf, Vec<u8>)> {
@@ -35,13 +33,13 @@ fn size() -> model::Size {
     model::Size::new(80, 24).unwrap()
 }
 
-/// What can be asked of a terminal, in one value.
+/// Returns the public state of a terminal.
 fn state(terminal: &mut Terminal) -> (String, String, terminal::Cursor, Modes) {
     (terminal.screen_text(), terminal.title(), terminal.cursor(), terminal.modes())
 }
 
 #[test]
-fn a_program_shows_the_screens_that_were_reviewed() {
+fn recordings_produce_the_reviewed_screens() {
     for (path, bytes) in recordings() {
         let mut terminal = Terminal::new(size(), 0);
         let mut text = String::new();
@@ -65,7 +63,7 @@ fn a_program_shows_the_screens_that_were_reviewed() {
 }
 
 #[test]
-fn a_copy_made_anywhere_in_a_recording_goes_on_like_the_original() {
+fn copy_made_anywhere_in_a_recording_continues_like_the_original() {
     for (path, bytes) in recordings() {
         let mut whole = Terminal::new(size(), 0);
         whole.feed(&bytes);
@@ -90,7 +88,7 @@ fn a_copy_made_anywhere_in_a_recording_goes_on_like_the_original() {
 }
 
 #[test]
-fn a_client_that_attaches_anywhere_in_a_recording_sees_the_screen() {
+fn client_attaching_anywhere_in_a_recording_sees_the_screen() {
     for (path, bytes) in recordings() {
         for part in 0..PARTS {
             let start = bytes.len() * part / PARTS;
@@ -110,14 +108,18 @@ fn a_client_that_attaches_anywhere_in_a_recording_sees_the_screen() {
                 if filter.pass(next, &mut passed) == Passed::All {
                     client.feed(&passed);
                 } else {
-                    painter.forget();
+                    painter.invalidate();
                     client.feed(&painter.frame(&mut pane, size()));
-                    assert_eq!(pane.unfinished(), 0, "{about}: a new filter begins afresh");
+                    assert_eq!(
+                        pane.unfinished(),
+                        0,
+                        "{about}: a new filter must start between sequences"
+                    );
                 }
                 if fed == bytes.len() {
                     break;
                 }
-                // Cut between sequences, as a client that is painted afresh needs it.
+                // Split between sequences, as required for repainting a client.
                 let end = (fed + CHUNK).min(bytes.len());
                 pane.feed(&bytes[fed..end]);
                 let whole = end + completion(&mut pane, &bytes[end..]);
@@ -133,7 +135,7 @@ fn a_client_that_attaches_anywhere_in_a_recording_sees_the_screen() {
     }
 }
 
-/// Feeds what completes the sequence that `pane` is inside of; returns how much that is.
+/// Feeds the bytes that complete the current sequence of `pane`; returns their number.
 fn completion(pane: &mut Terminal, rest: &[u8]) -> usize {
     let mut used = 0;
     while pane.unfinished() > 0 && used < rest.len() {

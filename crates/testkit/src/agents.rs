@@ -1,8 +1,7 @@
-//! The real agents: where they are, and what their user has set up.
+//! The real agents: their programs and a user's configuration.
 //!
-//! What is written here is the user's own, as it was before ccmux came: variables in the shell and
-//! files in the home, just enough that each agent starts without a question, finds the
-//! [`ApiStub`] and reaches nothing else.
+//! The configuration is that of a user before ccmux: variables and files, just enough that each
+//! agent starts without a dialog and reaches only the [`ApiStub`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::stub::ApiStub;
 
-/// The key that all of them come with. The stub takes anything.
-pub const API_KEY: &str = "dummy-test-key-that-nobody-issued";
+/// The API key of all agents. The stub accepts any.
+pub const API_KEY: &str = "dummy-test-key-that-is-not-valid";
 
-/// How much of the end of a key claude remembers when the user approves it.
+/// Number of trailing characters of an approved key that claude stores.
 const APPROVED_SUFFIX: usize = 20;
 
-/// An agent that the tests run for real.
+/// A real agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Agent {
     /// Anthropic's claude.
@@ -34,10 +33,10 @@ pub enum Agent {
 }
 
 impl Agent {
-    /// All of them.
+    /// All agents.
     pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
 
-    /// The name of its program.
+    /// Returns the name of its program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +47,7 @@ impl Agent {
         }
     }
 
-    /// Arguments with which it answers one prompt on its standard output and ends.
+    /// Returns arguments with which it prints the answer to one prompt and exits.
     #[must_use]
     pub fn print_args(self, prompt: &str) -> Vec<String> {
         let words: &[&str] = match self {
@@ -59,20 +58,20 @@ impl Agent {
         words.iter().map(|&word| word.to_owned()).collect()
     }
 
-    /// A text that its screen shows once it takes a prompt, and in no dialog before.
+    /// Returns a text that its screen shows when it is ready for a prompt, and in no dialog before.
     #[must_use]
     pub fn ready_text(self) -> &'static str {
         match self {
             Self::Claude => "shift+tab to cycle",
             Self::Codex => "Ask Codex to do anything",
             Self::Gemini => "Type your message",
-            // The next word is on another line when the path of the workspace is long.
+            // The next word wraps to another line when the workspace path is long.
             Self::Opencode => "ctrl+p",
         }
     }
 }
 
-/// The agent's program, at the version that `tests/agents` pins.
+/// Returns the agent's program, at the version that `tests/agents` pins.
 ///
 /// # Panics
 ///
@@ -83,7 +82,7 @@ pub fn installed(agent: Agent) -> PathBuf {
     program_in("agents", agent.name())
 }
 
-/// An older claude, which loses updates of a configuration that it shares with others.
+/// Returns an older claude, which loses updates of a shared configuration.
 ///
 /// # Panics
 ///
@@ -94,8 +93,8 @@ pub fn installed_old_claude() -> PathBuf {
     program_in("agents/claude-old", Agent::Claude.name())
 }
 
-/// What the user has in the environment to use the agent with this stub: the key, where to go, and
-/// that nothing else is to be visited.
+/// Returns the user's environment for the agent with this stub: the key, the address, and a proxy
+/// that refuses other hosts.
 #[must_use]
 pub fn environment(agent: Agent, stub: &ApiStub) -> BTreeMap<String, String> {
     let url = stub.url();
@@ -126,7 +125,7 @@ pub fn environment(agent: Agent, stub: &ApiStub) -> BTreeMap<String, String> {
     all.map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Writes the files that a user of the agent has in `home`.
+/// Writes the agent's configuration files into `home`.
 ///
 /// # Panics
 ///
@@ -157,15 +156,15 @@ pub fn user_files(agent: Agent, home: &Path, stub: &ApiStub) {
     }
 }
 
-/// Records that the user trusts `project`, as the agent itself would after its question.
+/// Records that the user trusts `project`, as the agent does after its dialog.
 ///
 /// # Panics
 ///
-/// When [`user_files`] were not written before.
+/// When [`user_files`] was not called before.
 #[track_caller]
 pub fn trust(agent: Agent, home: &Path, project: &Path) {
     let key = project.canonicalize().expect("a project that exists");
-    let key = key.to_str().expect("a path that is text");
+    let key = key.to_str().expect("the path is UTF-8");
     match agent {
         Agent::Claude => change_json(&home.join(CLAUDE_CONFIG), |config| {
             config["projects"][key]["hasTrustDialogAccepted"] = json!(true);
@@ -173,7 +172,7 @@ pub fn trust(agent: Agent, home: &Path, project: &Path) {
         Agent::Codex => {
             let file = home.join(CODEX_CONFIG);
             let mut config = fs::read_to_string(&file).expect("the user's files were written");
-            // A path in JSON's quotes is a path in TOML's.
+            // JSON and TOML quote strings alike.
             let entry = format!("\n[projects.{}]\ntrust_level = \"trusted\"\n", json!(key));
             config.push_str(&entry);
             write(&file, &config);
@@ -185,7 +184,7 @@ pub fn trust(agent: Agent, home: &Path, project: &Path) {
             }
             change_json(&file, |folders| folders[key] = json!("TRUST_FOLDER"));
         }
-        // It asks nobody.
+        // It has no trust dialog.
         Agent::Opencode => {}
     }
 }
@@ -194,8 +193,8 @@ const CLAUDE_CONFIG: &str = ".claude.json";
 
 const CODEX_CONFIG: &str = ".codex/config.toml";
 
-/// Codex copies itself into its home and starts daemons from there, hundreds of megabytes each
-/// time, if it is not told otherwise.
+/// By default codex copies itself into its home and starts daemons from there, hundreds of
+/// megabytes each time.
 fn codex_config(stub: &ApiStub) -> String {
     let url = stub.url();
     format!(
@@ -242,24 +241,24 @@ fn program_in(dir: &str, name: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = workspace.join("target").join(dir).join("node_modules/.bin").join(name);
     assert!(program.exists(), "{name} is not installed: run scripts/install-agents");
-    // Without the dots, so that it can be recognised in a list of processes; but not what it links
-    // to, which has another name.
+    // Canonical, so that it can be found in a list of processes; but the program itself is not
+    // resolved, because its target has another name.
     let dir = program.parent().and_then(|dir| dir.canonicalize().ok());
     dir.expect("the program is in a directory").join(name)
 }
 
 fn change_json(file: &Path, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(file).expect("the user's files were written");
-    let mut value = serde_json::from_str(&text).expect("they are JSON");
+    let mut value = serde_json::from_str(&text).expect("the file is JSON");
     change(&mut value);
     write(file, &value.to_string());
 }
 
 fn write(file: &Path, text: &str) {
-    let dir = file.parent().expect("a file is in a directory");
-    fs::create_dir_all(dir).expect("a directory for the user's files");
-    let mut file = File::create(file).expect("a file of the user");
-    file.write_all(text.as_bytes()).expect("room for the user's files");
+    let dir = file.parent().expect("the file has a parent directory");
+    fs::create_dir_all(dir).expect("the directory can be created");
+    let mut file = File::create(file).expect("the file can be created");
+    file.write_all(text.as_bytes()).expect("the file can be written");
 }
 
 #[cfg(test)]
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trusting_a_project_leaves_the_rest_of_the_configuration_alone() {
+    fn trust_keeps_other_settings() {
         let stub = ApiStub::start();
         let home = tempfile::tempdir().unwrap();
         let project = home.path().join("project \"x\"");

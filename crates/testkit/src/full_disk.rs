@@ -1,39 +1,44 @@
-//! A small disk of its own, to be filled.
+//! A small disk that a test can fill.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use crate::mount::Mount;
 
-/// A mounted file system with little room, unmounted when dropped.
+/// A small file system in a temporary directory, unmounted when dropped.
+///
+/// Mounting needs [`Capability::Mount`](crate::Capability::Mount).
 #[derive(Debug)]
 pub struct FullDisk {
+    // Dropped before the directory that it is mounted at.
+    _mount: Mount,
     dir: tempfile::TempDir,
 }
 
 impl FullDisk {
-    /// Mounts a disk of `bytes`, or says `None` where this user may not mount.
+    /// Mounts an empty disk of `bytes`.
     ///
     /// # Panics
     ///
-    /// When no temporary directory can be made.
+    /// When it cannot be mounted.
     #[must_use]
-    pub fn mount(bytes: u64) -> Option<Self> {
+    #[track_caller]
+    pub fn mount(bytes: u64) -> Self {
         let dir = tempfile::Builder::new().prefix("cxd").tempdir_in("/tmp").expect("a directory");
-        let options = std::ffi::CString::new(format!("size={bytes},mode=0700")).ok()?;
-        mount("tmpfs", dir.path(), "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)
-            .ok()?;
-        Some(Self { dir })
+        match Mount::tmpfs(dir.path(), &bytes.to_string()) {
+            Ok(mount) => Self { _mount: mount, dir },
+            Err(error) => panic!("cannot mount a disk at {}: {error}", dir.path().display()),
+        }
     }
 
-    /// Where it is mounted.
+    /// Returns its mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Fills it to the last byte.
+    /// Fills it completely.
     ///
     /// # Panics
     ///
@@ -54,9 +59,20 @@ impl FullDisk {
         }
     }
 
-    /// Gives the room back that [`FullDisk::fill`] took.
-    pub fn make_room(&self) {
-        // Nothing was filled: there is room already.
+    /// Returns the number of bytes that can still be written.
+    ///
+    /// # Panics
+    ///
+    /// When the disk cannot be examined.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        let found = rustix::fs::statvfs(self.path()).expect("the disk is mounted");
+        found.f_bavail.saturating_mul(found.f_frsize)
+    }
+
+    /// Frees the space that [`FullDisk::fill`] used.
+    pub fn free(&self) {
+        // Missing if the disk was not filled.
         let _absent = fs::remove_file(self.filler());
     }
 
@@ -65,37 +81,30 @@ impl FullDisk {
     }
 }
 
-impl Drop for FullDisk {
-    fn drop(&mut self) {
-        // Detached, because a process under test may still have its working directory there. If it
-        // fails, the directory stays, which is the visible trace one wants.
-        let _still_there = unmount(self.dir.path(), UnmountFlags::DETACH);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_filled_disk_takes_no_more_and_a_cleared_one_does() {
-        // Who may not mount has no such disk; there is nothing to show then.
-        let Some(disk) = FullDisk::mount(1 << 20) else { return };
+    fn filled_disk_refuses_writes_until_freed() {
+        crate::require!(Mount);
+        let disk = FullDisk::mount(1 << 20);
         let write = || {
             File::create(disk.path().join("file")).and_then(|mut file| file.write_all(&[1; 9000]))
         };
 
         disk.fill();
         let refused = write().unwrap_err();
-        disk.make_room();
+        disk.free();
 
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         write().unwrap();
     }
 
     #[test]
-    fn a_dropped_disk_leaves_no_mount() {
-        let Some(disk) = FullDisk::mount(1 << 20) else { return };
+    fn dropped_disk_is_unmounted() {
+        crate::require!(Mount);
+        let disk = FullDisk::mount(1 << 20);
         let path = disk.path().to_owned();
 
         drop(disk);

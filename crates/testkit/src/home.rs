@@ -1,4 +1,4 @@
-//! A machine of its own for one test.
+//! A hermetic home for one test.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,22 +17,21 @@ use crate::invocation::Invocation;
 use crate::process;
 use crate::wait::{DEADLINE, try_wait_for, wait_until};
 
-/// How long the processes may take to be gone after the last of them was told to.
-const LEAVING: Duration = Duration::from_secs(5);
+/// Time for the processes to exit after the last command.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The directory, beside the home, in which commands are run.
+/// The working directory of commands, beside the home.
 const WORK: &str = "work";
 
-/// How long each command may take with which a home that is dropped ends its processes.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// Timeout of each command that ends the processes of a dropped home.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A private home directory and state root, and the binary to be used in them.
+/// A private home directory and state root, with the binary to use in them.
 ///
 /// # Invariant
 ///
-/// The path of its directory occurs in the environment of every process started through it, and
-/// nowhere else. By that mark, and by nothing else, its processes are found and, when it is
-/// dropped, ended.
+/// The path of its directory occurs in the environment of every process started through it, and in
+/// no other. Its processes are found, and killed on drop, by that path alone.
 #[derive(Debug)]
 pub struct Home {
     ccmux: PathBuf,
@@ -42,18 +41,18 @@ pub struct Home {
 }
 
 impl Home {
-    /// A fresh home for the binary at `ccmux`, usually `env!("CARGO_BIN_EXE_ccmux")`.
+    /// Creates a home for the binary at `ccmux`, usually `env!("CARGO_BIN_EXE_ccmux")`.
     ///
     /// # Panics
     ///
-    /// When the directories cannot be made.
+    /// When the directories cannot be created.
     #[must_use]
     pub fn new(ccmux: impl Into<PathBuf>) -> Self {
-        // Not where `TMPDIR` points: socket paths must fit, and some such directories are long.
+        // Not in `TMPDIR`, which may be too long for socket paths.
         let dir = tempfile::Builder::new().prefix("cx-").tempdir_in("/tmp").expect("a directory");
         let home = dir.path().join("home");
-        fs::create_dir(&home).expect("a home in it");
-        fs::create_dir(dir.path().join(WORK)).expect("and a place to work in");
+        fs::create_dir(&home).expect("the home can be created");
+        fs::create_dir(dir.path().join(WORK)).expect("the working directory can be created");
         let state_root = home.join(".ccmux");
         let env = [
             ("HOME", home.as_os_str()),
@@ -67,7 +66,7 @@ impl Home {
         Self { ccmux: ccmux.into(), dir, state_root, env }
     }
 
-    /// Keeps the state in `root` instead, for a test about strange places.
+    /// Moves the state root to `root`.
     #[must_use]
     pub fn with_state_root(mut self, root: &Path) -> Self {
         root.clone_into(&mut self.state_root);
@@ -75,48 +74,48 @@ impl Home {
         self
     }
 
-    /// Sets a variable for everything that is started from now on.
+    /// Sets a variable for later processes.
     pub fn set_env(&mut self, name: impl Into<OsString>, value: impl AsRef<OsStr>) {
         self.env.insert(name.into(), value.as_ref().to_owned());
     }
 
-    /// Makes everything that is started from now on pass the test hooks.
+    /// Enables test hooks in later processes.
     pub fn hooks(&mut self) -> Hooks {
         let hooks = Hooks::new(&self.dir.path().join("hooks"));
         self.set_env(hooks::VARIABLE, hooks.dir());
         hooks
     }
 
-    /// The directory that holds everything else, for files of the test itself.
+    /// Returns the directory that contains everything else, for files of the test.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where everything is run that is not run elsewhere: a plain directory that is no home.
+    /// Returns the default working directory: an ordinary directory outside of the home.
     #[must_use]
     pub fn work(&self) -> PathBuf {
         self.dir.path().join(WORK)
     }
 
-    /// What `CCMUX_HOME` says.
+    /// Returns the state root (`CCMUX_HOME`).
     #[must_use]
     pub fn state_root(&self) -> &Path {
         &self.state_root
     }
 
-    /// `ccmux` with these arguments, to be run.
+    /// Returns an invocation of `ccmux`.
     pub fn ccmux<A: AsRef<OsStr>>(&self, args: &[A]) -> Invocation {
         self.program(&self.ccmux, args)
     }
 
-    /// Another program in the same surroundings.
+    /// Returns an invocation of another program in the same environment.
     pub fn program<A: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, args: &[A]) -> Invocation {
         let words = [program.as_ref()].into_iter().chain(args.iter().map(AsRef::as_ref));
         Invocation::new(words, self.env.clone(), &self.work())
     }
 
-    /// The scripted agent, which cargo puts beside the binary.
+    /// Returns the scripted agent, which is built beside the binary.
     ///
     /// # Panics
     ///
@@ -129,17 +128,17 @@ impl Home {
         agent
     }
 
-    /// Puts the scripted agent on the `PATH` under the name of a real one, for everything that is
-    /// started from now on.
+    /// Puts the scripted agent into the `PATH` of later processes under the name of a real agent.
     ///
     /// # Panics
     ///
-    /// When it was not built, or is there under that name.
+    /// When it was not built, or this name is taken.
     #[track_caller]
-    pub fn play(&mut self, agent: &str) {
+    pub fn install_fake_agent(&mut self, agent: &str) {
         let bin = self.dir.path().join("bin");
-        fs::create_dir_all(&bin).expect("a directory for programs");
-        std::os::unix::fs::symlink(self.fake_agent(), bin.join(agent)).expect("a link in it");
+        fs::create_dir_all(&bin).expect("the directory can be created");
+        std::os::unix::fs::symlink(self.fake_agent(), bin.join(agent))
+            .expect("the link can be created");
         self.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
     }
 
@@ -154,11 +153,11 @@ impl Home {
         self.daemon()
     }
 
-    /// The running daemon.
+    /// Returns the running daemon.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no daemon runs.
     #[must_use]
     #[track_caller]
     pub fn daemon(&self) -> ProcessIdentity {
@@ -166,11 +165,11 @@ impl Home {
         process::identity(pid).unwrap_or_else(|| panic!("the daemon {pid} is gone already"))
     }
 
-    /// The number of the running daemon, by its own word.
+    /// Returns the pid that the daemon reports.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When no daemon runs.
     #[must_use]
     #[track_caller]
     pub fn daemon_pid(&self) -> u32 {
@@ -179,17 +178,17 @@ impl Home {
         pid.unwrap_or_else(|| panic!("the status names no process: {status}"))
     }
 
-    /// Kills the daemon with -9 and waits until it is gone.
+    /// Kills the daemon with SIGKILL and waits until it is gone.
     ///
     /// # Panics
     ///
-    /// When there is none, or it does not die.
+    /// When no daemon runs, or it does not die.
     #[track_caller]
     pub fn kill_daemon(&self) {
         process::kill_and_wait(&self.daemon(), DEADLINE);
     }
 
-    /// The processes started through this home that still run.
+    /// Returns the running processes that were started through this home.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let mut found = process::with_environment(self.dir.path());
@@ -201,39 +200,39 @@ impl Home {
         found
     }
 
-    /// Waits until nothing that was started through this home is left, zombies included.
+    /// Waits until no process started through this home is left, zombies included.
     ///
     /// # Panics
     ///
-    /// When something is still there after `deadline`; the message says what.
+    /// When one is left after `deadline`; the message lists them.
     #[track_caller]
     pub fn no_processes_left_within(&self, deadline: Duration) {
-        if try_wait_for(deadline, || self.remains().is_empty().then_some(())).is_none() {
-            panic!("processes are left after {deadline:?}: {:#?}", self.remains());
+        if try_wait_for(deadline, || self.describe_remaining().is_empty().then_some(())).is_none() {
+            panic!("processes are left after {deadline:?}: {:#?}", self.describe_remaining());
         }
     }
 
-    /// Waits until nothing that was started through this home is left, zombies included.
+    /// Waits until no process started through this home is left, zombies included.
     ///
     /// # Panics
     ///
-    /// When something is still there after [`DEADLINE`]; the message says what.
+    /// When one is left after [`DEADLINE`]; the message lists them.
     #[track_caller]
     pub fn no_processes_left(&self) {
         self.no_processes_left_within(DEADLINE);
     }
 
-    /// Zombies whose parent was started through this home.
+    /// Returns zombies whose parent was started through this home.
     ///
-    /// A zombie has no environment any more, so it is known by its parent.
+    /// A zombie has no environment, so it is found by its parent.
     #[must_use]
     pub fn zombies(&self) -> Vec<process::Stat> {
         let ours = self.processes();
         process::all().into_iter().filter(|p| p.is_zombie() && ours.contains(&p.parent)).collect()
     }
 
-    /// What is left, as a reader of a failure wants to see it.
-    fn remains(&self) -> Vec<String> {
+    /// Lists the remaining processes for a failure message.
+    fn describe_remaining(&self) -> Vec<String> {
         let command = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             format!("{pid}: {}", String::from_utf8_lossy(&words).replace('\0', " "))
@@ -243,9 +242,9 @@ impl Home {
         alive.into_iter().chain(self.zombies().into_iter().map(zombie)).collect()
     }
 
-    /// Closes every pane and stops the daemon, as a user would.
-    fn say_farewell(&self) {
-        let listed = self.ccmux(&["ls", "--json"]).patience(FAREWELL).run();
+    /// Closes all panes and stops the daemon.
+    fn shut_down(&self) {
+        let listed = self.ccmux(&["ls", "--json"]).timeout(SHUTDOWN_TIMEOUT).run();
         if !listed.status.success() {
             return;
         }
@@ -253,14 +252,14 @@ impl Home {
         let panes = pane_ids(&listed);
         if !panes.is_empty() {
             let close: Vec<&str> = ["close"].into_iter().chain(panes).collect();
-            self.ccmux(&close).patience(FAREWELL).run();
+            self.ccmux(&close).timeout(SHUTDOWN_TIMEOUT).run();
         }
-        self.ccmux(&["daemon", "stop"]).patience(FAREWELL).run();
-        wait_until("everything has left", LEAVING, || self.processes().is_empty());
+        self.ccmux(&["daemon", "stop"]).timeout(SHUTDOWN_TIMEOUT).run();
+        wait_until("all processes have exited", EXIT_TIMEOUT, || self.processes().is_empty());
     }
 
-    /// Kills every process of this home with -9. In rounds, because what is killed may just be
-    /// starting something.
+    /// Kills every process of this home with SIGKILL, repeatedly, because a process may be starting
+    /// another.
     pub fn kill_everything(&self) {
         let nothing_left = || {
             for process in self.processes().into_iter().filter_map(process::identity) {
@@ -268,7 +267,7 @@ impl Home {
             }
             self.processes().is_empty().then_some(())
         };
-        // Whatever survives -9 for this long is beyond us, and the test is over.
+        // A process that survives SIGKILL for this long cannot be helped, and the test is over.
         let _all_gone = try_wait_for(DEADLINE, nothing_left);
     }
 }
@@ -278,17 +277,17 @@ impl Drop for Home {
         if self.processes().is_empty() {
             return;
         }
-        // After a failure, and whenever the polite way fails, only a clean machine matters; and a
-        // panic while dropping would hide the failure itself.
+        // After a failure, or if the shutdown fails, the processes are killed; a panic while
+        // dropping would hide the failure.
         if !thread::panicking() {
-            let polite = std::panic::AssertUnwindSafe(|| self.say_farewell());
+            let polite = std::panic::AssertUnwindSafe(|| self.shut_down());
             let _impolite = std::panic::catch_unwind(polite);
         }
         self.kill_everything();
     }
 }
 
-/// The ids of all panes in the answer of `ccmux ls --json`.
+/// Returns the ids of all panes in the output of `ccmux ls --json`.
 #[must_use]
 pub fn pane_ids(listed: &Value) -> Vec<&str> {
     let sessions = listed["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();

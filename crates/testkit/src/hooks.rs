@@ -1,7 +1,7 @@
-//! Named points of the real binary, to wait for, pause at and release.
+//! Named points in the real binary at which a test can wait and pause it.
 //!
-//! With `CCMUX_TEST_HOOKS=DIR` in its environment the binary, whenever it passes the point `P`,
-//! appends one byte to `DIR/P.reached`, and then waits for as long as `DIR/P.pause` exists.
+//! With `CCMUX_TEST_HOOKS=DIR` in its environment, the binary appends one byte to `DIR/P.reached`
+//! whenever it passes the point `P`, and then waits while `DIR/P.pause` exists.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,33 +19,33 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Hooks in `dir`, which is made if it does not exist.
+    /// Creates hooks in `dir`, and the directory if it does not exist.
     ///
     /// # Panics
     ///
-    /// When it cannot be made.
+    /// When the directory cannot be created.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
         fs::create_dir_all(dir).expect("the hooks' directory can be made");
         Self { dir: dir.to_owned() }
     }
 
-    /// The value for [`VARIABLE`].
+    /// Returns the value for [`VARIABLE`].
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// From now on, whoever passes `point` stays there.
+    /// Pauses every process that reaches `point` from now on.
     ///
     /// # Panics
     ///
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn pause(&self, point: &str) {
         File::create(self.pause_file(point)).expect("a hook can be paused");
     }
 
-    /// Lets go on who waits at `point`, and whoever comes later.
+    /// Releases the processes paused at `point`, and stops pausing there.
     ///
     /// # Panics
     ///
@@ -59,17 +59,17 @@ impl Hooks {
         }
     }
 
-    /// How often `point` was reached so far.
+    /// Returns the number of times `point` was reached.
     #[must_use]
     pub fn reached(&self, point: &str) -> u64 {
         fs::metadata(self.dir.join(format!("{point}.reached"))).map_or(0, |meta| meta.len())
     }
 
-    /// Waits until `point` was reached `times` times, counted from the beginning.
+    /// Waits until `point` was reached `times` times in total.
     ///
     /// # Panics
     ///
-    /// When [`DEADLINE`] passes first.
+    /// When [`DEADLINE`] expires.
     #[track_caller]
     pub fn wait_reached(&self, point: &str, times: u64) {
         wait_until(&format!("the point {point} is reached {times} times"), DEADLINE, || {
@@ -88,12 +88,12 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in for the binary: passes the point `p` twice.
+    /// Stands in for the binary: passes the point `p` twice.
     const PASSES_TWICE: &str =
         "for i in 1 2; do printf x >>p.reached; while [ -e p.pause ]; do :; done; done";
 
     #[test]
-    fn a_paused_point_holds_until_it_is_released() {
+    fn paused_point_blocks_until_released() {
         let dir = tempfile::tempdir().unwrap();
         let hooks = Hooks::new(&dir.path().join("hooks"));
         hooks.pause("p");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn releasing_a_point_that_is_not_paused_changes_nothing() {
+    fn release_of_unpaused_point_has_no_effect() {
         let dir = tempfile::tempdir().unwrap();
 
         Hooks::new(dir.path()).release("never-paused");

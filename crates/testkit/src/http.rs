@@ -1,4 +1,4 @@
-//! A client of the HTTP API, as a stranger would write one: plain requests and a plain WebSocket.
+//! A client of the HTTP API: plain requests and WebSockets.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
@@ -12,36 +12,36 @@ use ureq::Agent;
 
 use crate::home::Home;
 
-/// How long anything may take that is waited for here. Machines may be busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of every request. Generous for a loaded machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The API of one home.
 #[derive(Clone, Debug)]
 pub struct Http {
-    /// Where it is, without a slash at the end.
+    /// Its address, without a trailing slash.
     pub url: String,
     token: Option<String>,
     headers: Vec<(String, String)>,
     agent: Agent,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// Names in lower case.
+    /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The bytes of the body.
+    /// The body.
     pub bytes: Vec<u8>,
 }
 
 impl Home {
-    /// Makes the daemon listen on a port of its own, starting it where it does not run.
+    /// Makes the daemon listen on a free port; starts it if necessary.
     ///
     /// # Panics
     ///
-    /// When that fails.
+    /// When it cannot listen.
     #[must_use]
     #[track_caller]
     pub fn serve(&self) -> Http {
@@ -54,13 +54,13 @@ impl Home {
 }
 
 impl Http {
-    /// A client that shows `token`.
+    /// Creates a client with this token.
     #[must_use]
     pub fn new(url: &str, token: Option<&str>) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(TIMEOUT))
             .proxy(None)
             .allow_non_standard_methods(true);
         let url = url.trim_end_matches('/').to_owned();
@@ -68,13 +68,13 @@ impl Http {
         Self { url, token, headers: Vec::new(), agent: config.build().into() }
     }
 
-    /// The same with another token.
+    /// Returns a client with another token.
     #[must_use]
     pub fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// The same with one more header in every request.
+    /// Returns a client with an additional header in every request.
     #[must_use]
     pub fn with_header(&self, name: &str, value: &str) -> Self {
         let mut more = self.clone();
@@ -82,55 +82,55 @@ impl Http {
         more
     }
 
-    /// The token that it shows.
+    /// Returns its token.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     ///
     /// # Panics
     ///
-    /// When there is no answer.
+    /// When there is no response.
     #[must_use]
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, None)
     }
 
-    /// Sends JSON.
+    /// Sends a POST request with a JSON body.
     ///
     /// # Panics
     ///
-    /// When there is no answer.
+    /// When there is no response.
     #[track_caller]
     pub fn post(&self, path: &str, body: &Value) -> Answer {
         self.ask("POST", path, Some(body))
     }
 
-    /// Has something removed.
+    /// Sends a DELETE request.
     ///
     /// # Panics
     ///
-    /// When there is no answer.
+    /// When there is no response.
     #[track_caller]
     pub fn delete(&self, path: &str) -> Answer {
         self.ask("DELETE", path, None)
     }
 
-    /// Any request.
+    /// Sends a request.
     ///
     /// # Panics
     ///
-    /// When there is no answer.
+    /// When there is no response.
     #[track_caller]
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         self.try_ask(method, path, body)
-            .unwrap_or_else(|error| panic!("{method} {path} was not answered: {error}"))
+            .unwrap_or_else(|error| panic!("no response to {method} {path}: {error}"))
     }
 
-    /// Any request; why there is no answer, if there is none.
+    /// Sends a request.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Http {
         bearer.chain(self.headers.iter().cloned())
     }
 
-    /// The stream of events at `path`.
+    /// Opens the event stream at `path`.
     ///
     /// # Panics
     ///
@@ -183,35 +183,35 @@ impl Http {
             request = request.header(name, value);
         }
         let answer = request.call().unwrap_or_else(|error| panic!("no events: {error}"));
-        assert_eq!(answer.status().as_u16(), 200, "{path} is no stream of events");
+        assert_eq!(answer.status().as_u16(), 200, "{path} is not an event stream");
         EventSource { lines: BufReader::new(answer.into_body().into_reader()) }
     }
 
-    /// Attaches to the WebSocket at `path`.
+    /// Opens the WebSocket at `path`.
     ///
     /// # Panics
     ///
-    /// When that is refused.
+    /// When it is refused.
     #[must_use]
     #[track_caller]
     pub fn websocket(&self, path: &str) -> Socket {
         self.try_websocket(path).unwrap_or_else(|error| panic!("no WebSocket at {path}: {error}"))
     }
 
-    /// Attaches to the WebSocket at `path`.
+    /// Opens the WebSocket at `path`.
     ///
     /// # Errors
     ///
-    /// Why that is refused.
+    /// Why it is refused.
     ///
     /// # Panics
     ///
-    /// When the address is none.
+    /// When the address is invalid.
     pub fn try_websocket(&self, path: &str) -> Result<Socket, String> {
         let address = self.url.trim_start_matches("http://");
         let stream = TcpStream::connect(address).map_err(|error| error.to_string())?;
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
-        stream.set_nodelay(true).expect("a socket can be told to hurry");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket has a read timeout");
+        stream.set_nodelay(true).expect("a socket has TCP_NODELAY");
         let mut request = format!("ws://{address}{path}").into_client_request().expect("a request");
         for (name, value) in self.all_headers() {
             let name: HeaderName = name.parse().expect("the name of a header");
@@ -226,23 +226,23 @@ impl Http {
 }
 
 impl Answer {
-    /// A header's value.
+    /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
     ///
-    /// When it is none.
+    /// When it is not JSON.
     #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -250,11 +250,11 @@ impl Answer {
             .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?} {}", self.text()))
     }
 
-    /// The body as JSON, of an answer with this status.
+    /// Asserts this status and returns the body as JSON (`null` if empty).
     ///
     /// # Panics
     ///
-    /// When the answer is another one.
+    /// When the status is another one.
     #[must_use]
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
@@ -263,33 +263,33 @@ impl Answer {
     }
 }
 
-/// A stream of events.
+/// A stream of server-sent events.
 pub struct EventSource {
     lines: BufReader<ureq::BodyReader<'static>>,
 }
 
-/// One event of a stream.
+/// A server-sent event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ServerEvent {
     /// Its number.
     pub id: u64,
-    /// What kind it is of.
+    /// Its type.
     pub event: Option<String>,
-    /// What it says.
+    /// Its data.
     pub data: Value,
 }
 
 impl EventSource {
-    /// The next event; none at the end of the stream. Comments are passed over.
+    /// Returns the next event, or `None` at the end of the stream. Skips comments.
     ///
     /// # Panics
     ///
-    /// When what comes is no event.
-    pub fn next_event(&mut self) -> Option<Told> {
+    /// When an event is invalid.
+    pub fn next_event(&mut self) -> Option<ServerEvent> {
         let (mut id, mut event, mut data) = (None, None, None);
         loop {
             let mut line = String::new();
-            // A stream that is cut is over.
+            // An interrupted stream ends.
             if self.lines.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;
             }
@@ -303,7 +303,7 @@ impl EventSource {
             if line.is_empty()
                 && let (Some(id), Some(data)) = (id, data.take())
             {
-                return Some(Told { id, event, data });
+                return Some(ServerEvent { id, event, data });
             }
         }
     }
@@ -314,71 +314,71 @@ pub struct Socket {
     socket: WebSocket<TcpStream>,
 }
 
-/// What a pane's WebSocket brings.
+/// A message of a pane's WebSocket.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Brought {
+pub enum SocketMessage {
     /// A text message.
     Text(Value),
-    /// A binary message: an offset and what follows it.
+    /// A binary message: an offset and the output from there on.
     Bytes(u64, Vec<u8>),
-    /// The connection is over: code and reason, where they were said.
+    /// The connection was closed, with code and reason if given.
     Closed(Option<(u16, String)>),
 }
 
 impl Socket {
-    /// The next message. Pings are answered and passed over.
+    /// Returns the next message. Answers and skips pings.
     ///
     /// # Panics
     ///
-    /// When nothing comes for too long, or what comes has no offset.
+    /// When no message arrives in time, or a binary message has no offset.
     #[track_caller]
-    pub fn next_message(&mut self) -> Brought {
-        let until = Instant::now() + PATIENCE;
+    pub fn next_message(&mut self) -> SocketMessage {
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
-                    return Brought::Text(serde_json::from_str(text.as_str()).expect("JSON"));
+                    return SocketMessage::Text(serde_json::from_str(text.as_str()).expect("JSON"));
                 }
                 Ok(Message::Binary(bytes)) => {
-                    let offset = bytes.first_chunk().expect("an offset in front");
-                    return Brought::Bytes(u64::from_be_bytes(*offset), bytes[8..].to_vec());
+                    let offset = bytes.first_chunk().expect("the message starts with an offset");
+                    return SocketMessage::Bytes(u64::from_be_bytes(*offset), bytes[8..].to_vec());
                 }
                 Ok(Message::Close(frame)) => {
                     let said = frame.map(|f| (f.code.into(), f.reason.to_string()));
-                    // The farewell is answered on the way out.
+                    // Answers the close frame.
                     while self.socket.read().is_ok() {}
-                    return Brought::Closed(said);
+                    return SocketMessage::Closed(said);
                 }
                 Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
                 Err(tungstenite::Error::Io(error))
                     if error.kind() == std::io::ErrorKind::WouldBlock =>
                 {
-                    panic!("nothing came for {PATIENCE:?}")
+                    panic!("no message within {TIMEOUT:?}")
                 }
-                Err(_) => return Brought::Closed(None),
+                Err(_) => return SocketMessage::Closed(None),
             }
-            assert!(Instant::now() < until, "only pings for {PATIENCE:?}");
+            assert!(Instant::now() < until, "only pings within {TIMEOUT:?}");
         }
     }
 
-    /// Types bytes.
+    /// Sends input.
     ///
     /// # Panics
     ///
-    /// When the connection is over.
+    /// When the connection is closed.
     #[track_caller]
     pub fn type_bytes(&mut self, bytes: &[u8]) {
-        self.socket.send(Message::binary(bytes.to_vec())).expect("it listens");
+        self.socket.send(Message::binary(bytes.to_vec())).expect("the connection is open");
     }
 
     /// Sends a text message.
     ///
     /// # Panics
     ///
-    /// When the connection is over.
+    /// When the connection is closed.
     #[track_caller]
-    pub fn tell(&mut self, message: &Value) {
-        self.socket.send(Message::text(message.to_string())).expect("it listens");
+    pub fn send_text(&mut self, message: &Value) {
+        self.socket.send(Message::text(message.to_string())).expect("the connection is open");
     }
 }
 

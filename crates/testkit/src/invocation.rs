@@ -1,4 +1,4 @@
-//! One run of a program in the surroundings of a [`Home`](crate::Home).
+//! A program run in the environment of a [`Home`](crate::Home).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,17 +9,15 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use model::Size;
 use serde_json::Value;
 
-use crate::screen::Screen;
 use crate::wait::{DEADLINE, try_wait_for};
 
-/// How long one command may take before a test gives it up. Stopping panes whose programs are deaf
-/// takes a grace period each, so this is longer than [`DEADLINE`].
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Default timeout of a command. Longer than [`DEADLINE`], because stopping a program that ignores
+/// signals takes a grace period.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A program, its arguments and everything it will see: nothing is inherited from the test.
+/// A program with its arguments, environment and directory; inherits nothing from the test.
 #[derive(Clone, Debug)]
 #[must_use = "an invocation does nothing until it is run"]
 pub struct Invocation {
@@ -27,104 +25,102 @@ pub struct Invocation {
     env: BTreeMap<OsString, OsString>,
     dir: PathBuf,
     stdin: Vec<u8>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// What a program left behind.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its standard error.
     pub stderr: String,
 }
 
 impl Invocation {
-    /// A program with these arguments, in the given environment and directory.
+    /// Creates an invocation of a program in the given environment and directory.
     pub fn new(
         argv: impl IntoIterator<Item = impl Into<OsString>>,
         env: BTreeMap<OsString, OsString>,
         dir: &Path,
     ) -> Self {
         let argv = argv.into_iter().map(Into::into).collect();
-        Self { argv, env, dir: dir.to_owned(), stdin: Vec::new(), patience: PATIENCE }
+        Self { argv, env, dir: dir.to_owned(), stdin: Vec::new(), timeout: TIMEOUT }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.argv.push(arg.into());
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Takes a variable out of its environment.
+    /// Removes an environment variable.
     pub fn without_env(mut self, name: impl AsRef<OsStr>) -> Self {
         self.env.remove(name.as_ref());
         self
     }
 
-    /// Runs it in `dir`.
+    /// Sets the working directory.
     pub fn dir(mut self, dir: &Path) -> Self {
         dir.clone_into(&mut self.dir);
         self
     }
 
-    /// What it reads; nothing if not said.
+    /// Sets the standard input (default: empty).
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
     }
 
-    /// How long it may take.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets the timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs it to completion.
     ///
     /// # Panics
     ///
-    /// When it cannot be started, takes too long, or leaves something behind that keeps its output
-    /// open.
+    /// When it cannot be started, times out, or leaves a process behind that keeps its output open.
     #[track_caller]
     pub fn run(&self) -> Finished {
         self.try_run().unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    /// Runs it to its end, or says why that is not possible.
+    /// Runs it to completion.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, takes too long, or leaves something behind that keeps its output
-    /// open.
+    /// When it cannot be started, times out, or leaves a process behind that keeps its output open.
     pub fn try_run(&self) -> Result<Finished, String> {
         let mut child = self.try_spawn()?;
         let stdout = drain(child.stdout.take().expect("it is a pipe"));
         let stderr = drain(child.stderr.take().expect("it is a pipe"));
         let mut stdin = child.stdin.take().expect("it is a pipe");
-        // Who does not read what he is given may have good reasons; the outcome is what counts.
+        // A program need not read its input; its result counts.
         let _unread = stdin.write_all(&self.stdin);
         drop(stdin);
 
-        let out = stdout.recv_timeout(self.patience);
+        let out = stdout.recv_timeout(self.timeout);
         let status = try_wait_for(if out.is_ok() { DEADLINE } else { Duration::ZERO }, || {
             child.try_wait().expect("a child can be waited for")
         });
         let Some(status) = status else {
-            // It may end at this very moment; it is reaped either way.
+            // It may exit at this moment; it is reaped either way.
             let _dead = child.kill();
             let _reaped = child.wait();
-            return Err(format!("{self} did not end within {:?}", self.patience));
+            return Err(format!("{self} did not end within {:?}", self.timeout));
         };
-        let err = stderr.recv_timeout(self.patience.min(DEADLINE));
+        let err = stderr.recv_timeout(self.timeout.min(DEADLINE));
         let (Ok(stdout), Ok(stderr)) = (out, err) else {
             let fault = "but something it started keeps its output open";
             return Err(format!("{self} ended with {status}, {fault}"));
@@ -132,11 +128,11 @@ impl Invocation {
         Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
     }
 
-    /// Runs it and returns what it printed.
+    /// Runs it and returns its standard output.
     ///
     /// # Panics
     ///
-    /// When it fails; the message shows what it said.
+    /// When it fails; the message shows its output.
     #[track_caller]
     pub fn ok(&self) -> String {
         let finished = self.run();
@@ -144,11 +140,11 @@ impl Invocation {
         finished.stdout
     }
 
-    /// Runs it and returns the JSON that it printed.
+    /// Runs it and returns the JSON that it prints.
     ///
     /// # Panics
     ///
-    /// When it fails or prints something else.
+    /// When it fails or prints no JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         let printed = self.ok();
@@ -158,19 +154,23 @@ impl Invocation {
         }
     }
 
-    /// Runs it, expects it to fail with exactly this exit code, and returns what it complained.
+    /// Runs it, asserts this exit code, and returns its standard error.
     ///
     /// # Panics
     ///
-    /// When it ends in another way.
+    /// When it exits with another code.
     #[track_caller]
     pub fn fails_with(&self, code: i32) -> String {
         let finished = self.run();
-        assert_eq!(finished.status.code(), Some(code), "{self} ended otherwise: {finished:#?}");
+        assert_eq!(
+            finished.status.code(),
+            Some(code),
+            "{self} ended with another code: {finished:#?}"
+        );
         finished.stderr
     }
 
-    /// Starts it with pipes on all sides and leaves the rest to the caller.
+    /// Starts it with pipes for standard input, output and error.
     ///
     /// # Panics
     ///
@@ -187,19 +187,13 @@ impl Invocation {
         command.spawn().map_err(|error| format!("cannot start {self}: {error}"))
     }
 
-    /// Runs it in a terminal window of this size.
-    #[must_use]
-    pub fn screen(&self, size: Size) -> Screen {
-        Screen::start(self, size)
-    }
-
-    /// The same as a plain command, for callers that need something special.
+    /// Returns it as a [`Command`].
     #[must_use]
     pub fn command(&self) -> Command {
         let (program, args) = self.argv.split_first().expect("an invocation names a program");
         let mut command = Command::new(program);
         command.args(args);
-        self.apply_surroundings(&mut command);
+        self.apply_environment(&mut command);
         command
     }
 
@@ -207,7 +201,7 @@ impl Invocation {
         &self.argv
     }
 
-    pub(crate) fn apply_surroundings(&self, command: &mut Command) {
+    pub(crate) fn apply_environment(&self, command: &mut Command) {
         command.env_clear().envs(&self.env).current_dir(&self.dir);
     }
 }
@@ -219,14 +213,14 @@ impl std::fmt::Display for Invocation {
     }
 }
 
-/// Reads to the end on a thread, so that neither side of a pipe can hold up the other.
+/// Reads to the end on a thread, so that neither pipe can block the other.
 fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (done, all) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe does not fail; if it did, what was read so far is what there is.
+        // On an error the bytes read so far are the result.
         let _complete = pipe.read_to_end(&mut bytes);
-        // Nobody waits any more: the run was given up.
+        // The receiver is gone if the run timed out.
         let _unwanted = done.send(bytes);
     });
     all
@@ -245,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn output_input_and_exit_code_are_those_of_the_program() {
+    fn run_returns_output_and_exit_code() {
         let finished = shell("cat; echo oops >&2; exit 7").stdin("hello").run();
 
         assert_eq!(finished.stdout, "hello");
@@ -256,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_tests_own_environment_is_inherited() {
+    fn environment_of_the_test_is_not_inherited() {
         let printed = shell("/usr/bin/env").env("ONLY", "this").ok();
 
         let names: Vec<_> = printed.lines().filter_map(|line| line.split('=').next()).collect();
-        // The shell adds what it knows of itself.
+        // The shell sets some variables itself.
         assert!(
             names.iter().all(|name| ["ONLY", "PWD", "OLDPWD", "SHLVL", "_"].contains(name)),
             "{names:?}"
@@ -270,14 +264,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "did not end within")]
-    fn a_program_that_hangs_is_given_up() {
-        shell("exec sleep 1000").patience(Duration::from_millis(20)).run();
+    fn hanging_program_times_out() {
+        shell("exec sleep 1000").timeout(Duration::from_millis(20)).run();
     }
 
     #[test]
     #[should_panic(expected = "keeps its output open")]
-    fn a_child_that_keeps_the_output_open_is_noticed() {
-        // What lingers is gone soon after the test, whatever comes of it.
-        shell("sleep 3 & exit 0").patience(Duration::from_millis(50)).run();
+    fn child_keeping_output_open_is_an_error() {
+        // The background process exits soon after the test.
+        shell("sleep 3 & exit 0").timeout(Duration::from_millis(50)).run();
     }
 }

@@ -1,15 +1,17 @@
-//! What the tests of ccmux stand on.
+//! Test support for ccmux.
 //!
-//! A [`Home`] is a machine of its own for one test: a private state root, a private environment,
-//! and the real binary. A [`Screen`] is a terminal with a person's eyes, a [`Hooks`] stops the real
-//! binary at a named point, a [`FullDisk`] is a disk that can be filled. An [`ApiStub`] is what the
-//! real agents ([`agents`]) talk to instead of their vendors. Nothing here sleeps for a guessed
-//! time: every wait is for something visible and has a deadline ([`wait_until`]).
+//! A [`Home`] is a hermetic home for one test: a private state root, a private environment, and the
+//! real binary. A [`Screen`] is a terminal window, [`Hooks`] pause the real binary at named points,
+//! a [`FullDisk`] can be filled, and the power of a [`CrashDisk`] can be cut. An [`ApiStub`] replaces the services of the
+//! real agents ([`agents`]). [`require!`] skips a test that needs a [`Capability`] the machine
+//! lacks. Nothing sleeps for a guessed time: every wait has a visible condition and a deadline
+//! ([`wait_until`]).
 //!
-//! Everything panics on failure, with what was expected and what was there: a test that could go
-//! on after a broken promise proves nothing.
+//! Failures panic with the expected and the actual state.
 
 pub mod agents;
+pub mod capability;
+pub mod crash_disk;
 pub mod full_disk;
 pub mod home;
 pub mod hooks;
@@ -28,6 +30,8 @@ pub mod tree;
 pub mod wait;
 
 pub use agents::Agent;
+pub use capability::Capability;
+pub use crash_disk::CrashDisk;
 pub use full_disk::FullDisk;
 pub use home::Home;
 pub use hooks::Hooks;

@@ -1,4 +1,4 @@
-//! A pane that a test started, and what can be seen of it from outside.
+//! A pane started by a test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::home::Home;
 use crate::process;
 
-/// A pane, as it was when it was started.
+/// A pane as it was when it started.
 #[derive(Clone, Debug)]
 pub struct Pane {
     /// Its id.
@@ -19,7 +19,7 @@ pub struct Pane {
     pub name: String,
     /// Its directory.
     pub dir: PathBuf,
-    /// The process at its head.
+    /// Its program's process.
     pub head: ProcessIdentity,
 }
 
@@ -37,7 +37,7 @@ impl Home {
         Pane::from_json(&self.ccmux(&words).json()["pane"])
     }
 
-    /// What `show` says of a pane now.
+    /// Returns the current output of `show` for a pane.
     ///
     /// # Panics
     ///
@@ -50,11 +50,11 @@ impl Home {
 }
 
 impl Pane {
-    /// A pane from what `new` or `show` printed.
+    /// Creates a pane from the output of `new` or `show`.
     ///
     /// # Panics
     ///
-    /// When the JSON is of something else, or the process is gone.
+    /// When the JSON is not a pane's, or the process has exited.
     #[must_use]
     #[track_caller]
     pub fn from_json(pane: &Value) -> Self {
@@ -68,11 +68,11 @@ impl Pane {
         Self { id: text("id"), name: text("name"), dir: text("dir").into(), head }
     }
 
-    /// The keeper, by its own record.
+    /// Returns the keeper named in its record.
     ///
     /// # Panics
     ///
-    /// When the record is missing or the keeper is gone.
+    /// When the record is missing.
     #[must_use]
     #[track_caller]
     pub fn keeper(&self) -> ProcessIdentity {
@@ -80,7 +80,7 @@ impl Pane {
         serde_json::from_value(record["keeper"].clone()).expect("the record names the keeper")
     }
 
-    /// Everything the pane wrote, straight from its log.
+    /// Returns the pane's complete output from its log.
     ///
     /// # Panics
     ///
@@ -97,11 +97,11 @@ impl Pane {
     }
 }
 
-/// The record in a file, without a look at its checksum.
+/// Returns the record in a file without verifying its checksum.
 ///
 /// # Panics
 ///
-/// When there is none.
+/// When the file cannot be read.
 #[must_use]
 #[track_caller]
 pub fn read_record(path: &Path) -> Value {

@@ -1,4 +1,4 @@
-//! A pseudo-terminal, and a program on the far side of it.
+//! A pseudo-terminal with a program.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
-/// The near side of a pseudo-terminal: what a terminal window holds.
+/// The master side of a pseudo-terminal.
 ///
 /// Reads and writes do not block; [`Pty::wait_readable`] and [`Pty::write_all`] do.
 #[derive(Debug)]
@@ -20,13 +20,14 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Runs `command` in a terminal of its own, of which it is the session leader.
+    /// Runs `command` as session leader on a new terminal.
     ///
-    /// The far side is open in the child only, so reading ends when it and its children are gone.
+    /// Only the child has the slave side open, so reading ends when it and its children have
+    /// exited.
     ///
     /// # Errors
     ///
-    /// What the system says when there is no terminal left or the program cannot be started.
+    /// When no terminal is available or the program cannot be started.
     pub fn spawn(mut command: Command, size: Size) -> io::Result<(Self, Child)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags)?;
@@ -40,46 +41,45 @@ impl Pty {
             .stdin(Stdio::from(slave.try_clone()?))
             .stdout(Stdio::from(slave.try_clone()?))
             .stderr(Stdio::from(slave));
-        lead_a_session(&mut command);
+        make_session_leader(&mut command);
         let child = command.spawn()?;
         Ok((pty, child))
     }
 
-    /// Tells the programs inside that the window has another size now.
+    /// Sets the window size.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn resize(&self, size: Size) -> io::Result<()> {
         let (ws_col, ws_row) = (size.cols(), size.rows());
         Ok(tcsetwinsize(&self.master, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?)
     }
 
-    /// The settings of the terminal as the programs inside see them.
+    /// Returns the terminal settings of the slave side.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn termios(&self) -> io::Result<Termios> {
-        // Linux answers on the near side with the settings of the far side.
+        // Linux returns the settings of the slave side on the master side.
         Ok(tcgetattr(&self.master)?)
     }
 
-    /// Waits until there is something to read or the far side is closed; `false` if neither
-    /// happened within `patience`.
+    /// Waits for input or the end; returns `false` on timeout.
     ///
     /// # Errors
     ///
-    /// What the system says.
-    pub fn wait_readable(&self, patience: Duration) -> io::Result<bool> {
-        self.wait(PollFlags::IN, patience)
+    /// The system's error.
+    pub fn wait_readable(&self, timeout: Duration) -> io::Result<bool> {
+        self.wait(PollFlags::IN, timeout)
     }
 
-    /// Reads what is there, up to the buffer's length. `None`: the far side is closed.
+    /// Reads available bytes. `None`: the slave side is closed.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there; otherwise what the system says.
+    /// `WouldBlock` when nothing is available; otherwise the system's error.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match retry_on_intr(|| rustix::io::read(&self.master, &mut *buffer)) {
             Ok(0) | Err(Errno::IO) => Ok(None),
@@ -88,17 +88,17 @@ impl Pty {
         }
     }
 
-    /// Types all of `bytes`, waiting up to `patience` each time the programs inside do not read.
+    /// Writes all bytes, waiting up to `timeout` each time the terminal does not accept more.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when they do not read for that long; otherwise what the system says.
-    pub fn write_all(&self, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+    /// `TimedOut` when it accepts nothing for that long; otherwise the system's error.
+    pub fn write_all(&self, mut bytes: &[u8], timeout: Duration) -> io::Result<()> {
         while !bytes.is_empty() {
             match retry_on_intr(|| rustix::io::write(&self.master, bytes)) {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(Errno::AGAIN) => {
-                    if !self.wait(PollFlags::OUT, patience)? {
+                    if !self.wait(PollFlags::OUT, timeout)? {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
@@ -108,10 +108,10 @@ impl Pty {
         Ok(())
     }
 
-    fn wait(&self, event: PollFlags, patience: Duration) -> io::Result<bool> {
-        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+    fn wait(&self, event: PollFlags, timeout: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
         let mut fds = [PollFd::new(&self.master, event)];
-        Ok(retry_on_intr(|| poll(&mut fds, Some(&patience)))? > 0)
+        Ok(retry_on_intr(|| poll(&mut fds, Some(&timeout)))? > 0)
     }
 }
 
@@ -122,7 +122,7 @@ impl AsFd for Pty {
 }
 
 #[expect(unsafe_code, reason = "std has no stable way to start a session leader with a terminal")]
-fn lead_a_session(command: &mut Command) {
+fn make_session_leader(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     let prepare = || {
         rustix::process::setsid()?;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::wait::DEADLINE;
 
-    fn read_to_the_end(pty: &Pty) -> String {
+    fn read_to_end(pty: &Pty) -> String {
         let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
         while pty.wait_readable(DEADLINE).unwrap() {
             match pty.read(&mut buffer).unwrap() {
@@ -148,24 +148,24 @@ mod tests {
                 None => return String::from_utf8(all).unwrap(),
             }
         }
-        panic!("the far side stays open; so far it said {all:?}");
+        panic!("the slave side stays open after {all:?}");
     }
 
     #[test]
-    fn a_program_leads_its_own_session_on_a_terminal_of_the_given_size() {
+    fn spawned_program_leads_session_on_terminal_of_given_size() {
         let mut command = Command::new("sh");
         command.args(["-c", "stty size </dev/tty; ps -o sid= -p $$ | tr -d ' '; echo $$"]);
 
         let (pty, mut child) = Pty::spawn(command, Size::new(97, 31).unwrap()).unwrap();
 
-        let said = read_to_the_end(&pty);
+        let said = read_to_end(&pty);
         let pid = child.id();
         assert_eq!(said, format!("31 97\r\n{pid}\r\n{pid}\r\n"));
         assert!(child.wait().unwrap().success());
     }
 
     #[test]
-    fn settings_changed_inside_are_seen_from_outside() {
+    fn settings_changed_by_program_are_visible_on_master() {
         let mut command = Command::new("sh");
         command.args(["-c", "stty -echo; echo changed; read line"]);
         let (pty, mut child) = Pty::spawn(command, Size::DEFAULT).unwrap();

@@ -1,9 +1,8 @@
-//! A terminal window with a program in it, seen as a person sees it.
+//! A terminal window with a program in it.
 //!
-//! The program runs as in real life: a shell leads the session and waits for it. So it can be
-//! checked how the program leaves the terminal behind; if it led the session itself, the kernel
-//! would tidy up after it. A thread reads everything the terminal is told, feeds the emulator and
-//! types its answers back.
+//! A shell leads the session and waits for the program, as in normal use, so that the test can
+//! check how the program leaves the terminal; the kernel resets the terminal of a session leader. A
+//! thread reads the terminal's output, feeds the emulator, and writes its answers back.
 
 use std::fmt;
 use std::io;
@@ -26,9 +25,9 @@ use crate::pty::Pty;
 use crate::screen_emulator::Emulator;
 use crate::wait::{DEADLINE, wait_for};
 
-/// Runs its arguments, says in band how they ended, and then stands still, so that the terminal
-/// stays as it was left. The shell survives ctrl-c and keeps its remarks on dead children to
-/// itself. The end is told as an application program command, which no terminal shows.
+/// Runs its arguments, reports their exit code in band, and then stops itself, so that the terminal
+/// stays as it was left. The shell survives ctrl-c and prints nothing about dead children. The
+/// report is an application program command, which terminals do not show.
 const SHELL: &str = r#"trap : INT QUIT; exec 3>&2 2>/dev/null
 "$@" 2>&3 3>&-
 printf '\033_ccmux-screen ended %d\033\\' $?; kill -STOP $$"#;
@@ -43,10 +42,10 @@ pub struct Screen {
     /// Closing it ends the reader.
     stop: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
-/// What there is to see at one moment.
+/// The state of the screen at one moment.
 pub struct View<'a>(&'a Seen);
 
 struct Shared {
@@ -61,17 +60,25 @@ struct Seen {
     closed: bool,
 }
 
+impl Invocation {
+    /// Runs it in a terminal window of this size.
+    #[must_use]
+    pub fn screen(&self, size: Size) -> Screen {
+        Screen::start(self, size)
+    }
+}
+
 impl Screen {
     /// Opens a window of `size` and runs the program in it.
     ///
     /// # Panics
     ///
-    /// When there is no terminal to be had or no shell.
+    /// When no terminal is available or the shell cannot be started.
     #[must_use]
     pub fn start(program: &Invocation, size: Size) -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SHELL, "sh"]).args(program.argv());
-        program.apply_surroundings(&mut command);
+        program.apply_environment(&mut command);
         let (pty, shell) = Pty::spawn(command, size).expect("a shell starts in a terminal");
         let (stopped, stop) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
@@ -84,13 +91,13 @@ impl Screen {
             thread::spawn(move || read(&shared, &pty, &stopped))
         };
         let (pty, stop, reader) = (Some(pty), Some(stop), Some(reader));
-        Self { shared, pty, shell, stop, reader, patience: DEADLINE }
+        Self { shared, pty, shell, stop, reader, timeout: DEADLINE }
     }
 
-    /// Lets every wait of this screen take up to `patience` instead of [`DEADLINE`].
+    /// Sets the timeout of every wait (default: [`DEADLINE`]).
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -98,21 +105,21 @@ impl Screen {
     ///
     /// # Panics
     ///
-    /// When the program does not read for the whole patience, or the window was closed.
+    /// When the program does not read before the timeout, or the window was closed.
     #[track_caller]
     pub fn send(&self, bytes: impl AsRef<[u8]>) {
-        if let Err(error) = self.pty().write_all(bytes.as_ref(), self.patience) {
+        if let Err(error) = self.pty().write_all(bytes.as_ref(), self.timeout) {
             panic!("cannot type into the terminal: {error}\n{self:?}");
         }
     }
 
-    /// Gives the window another size.
+    /// Resizes the window.
     ///
     /// # Panics
     ///
     /// When the window was closed.
     pub fn resize(&self, size: Size) {
-        // The emulator first: what is painted for the new size must not meet the old one.
+        // The emulator first: output for the new size must not reach an emulator with the old one.
         self.shared.lock().emulator.resize(size);
         self.pty().resize(size).expect("an open terminal can be resized");
     }
@@ -121,7 +128,7 @@ impl Screen {
     ///
     /// # Panics
     ///
-    /// When the patience ends first; the message shows the screen.
+    /// When the timeout expires; the message shows the screen.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
         self.wait_until(&format!("{text:?} is on the screen"), |view| view.text().contains(text));
@@ -131,7 +138,7 @@ impl Screen {
     ///
     /// # Panics
     ///
-    /// When the patience ends first, or it is no regular expression.
+    /// When the timeout expires, or the expression is invalid.
     #[track_caller]
     pub fn wait_for_match(&self, expression: &str) {
         let wanted = Regex::new(expression).expect("a regular expression");
@@ -140,21 +147,21 @@ impl Screen {
         });
     }
 
-    /// Waits until what there is to see satisfies `condition`.
+    /// Waits until the screen satisfies `condition`.
     ///
     /// # Panics
     ///
-    /// When the patience ends first; the message shows the screen.
+    /// When the timeout expires; the message shows the screen.
     #[track_caller]
     pub fn wait_until(&self, what: &str, mut condition: impl FnMut(&View<'_>) -> bool) {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         let mut seen = self.shared.lock();
         while !condition(&View(&seen)) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || seen.closed {
-                let why = if seen.closed { "the terminal was closed" } else { "time is up" };
+                let why = if seen.closed { "the terminal was closed" } else { "timeout" };
                 drop(seen);
-                panic!("waited in vain until {what}: {why}\n{self:?}");
+                panic!("timed out waiting until {what}: {why}\n{self:?}");
             }
             seen = self
                 .shared
@@ -165,12 +172,12 @@ impl Screen {
         }
     }
 
-    /// Waits until the program has ended and all it said was read, and returns its exit code: 128
-    /// plus the signal's number if a signal ended it.
+    /// Waits until the program has exited and its output was read, and returns its exit code: 128
+    /// plus the signal number if a signal killed it.
     ///
     /// # Panics
     ///
-    /// When the patience ends first; the message shows the screen.
+    /// When the timeout expires; the message shows the screen.
     #[track_caller]
     pub fn wait_exit(&self) -> i32 {
         let mut exit = None;
@@ -178,40 +185,40 @@ impl Screen {
             exit = view.0.exit;
             exit.is_some()
         });
-        exit.expect("that was just waited for")
+        exit.expect("the wait ended with an exit code")
     }
 
-    /// The exit code, if the program has ended.
+    /// Returns the exit code if the program has exited.
     #[must_use]
     pub fn exit(&self) -> Option<i32> {
         self.shared.lock().exit
     }
 
-    /// The visible rows, each ended by a newline.
+    /// Returns the visible rows, each followed by a newline.
     #[must_use]
     pub fn text(&self) -> String {
         View(&self.shared.lock()).text()
     }
 
-    /// Column and row of the cursor, counted from 0.
+    /// Returns the cursor's column and row, starting at 0.
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
         View(&self.shared.lock()).cursor()
     }
 
-    /// The window's title.
+    /// Returns the window title.
     #[must_use]
     pub fn title(&self) -> String {
         View(&self.shared.lock()).title()
     }
 
-    /// Every byte the terminal was told so far.
+    /// Returns all output so far.
     #[must_use]
     pub fn raw(&self) -> Vec<u8> {
         self.shared.lock().raw.clone()
     }
 
-    /// The settings of the terminal, also after the program has ended.
+    /// Returns the terminal settings, also after the program has exited.
     ///
     /// # Panics
     ///
@@ -221,22 +228,22 @@ impl Screen {
         self.pty().termios().expect("an open terminal has settings")
     }
 
-    /// The program in the window (not the shell around it).
+    /// Returns the program in the window (not the shell around it).
     ///
     /// # Panics
     ///
-    /// When it does not start, or has ended already.
+    /// When it does not start, or has exited already.
     #[must_use]
     #[track_caller]
     pub fn program(&self) -> ProcessIdentity {
         let shell = self.shell.id();
-        wait_for("the program in the terminal runs", self.patience, || {
+        wait_for("the program in the terminal runs", self.timeout, || {
             let child = process::all().into_iter().find(|process| process.parent == shell)?;
             process::identity(child.pid)
         })
     }
 
-    /// Closes the window under the program, as a lost connection does.
+    /// Closes the window, as a lost connection does.
     pub fn hang_up(&mut self) {
         drop(self.stop.take());
         if let Some(reader) = self.reader.take() {
@@ -251,25 +258,25 @@ impl Screen {
 }
 
 impl View<'_> {
-    /// The visible rows, each ended by a newline.
+    /// Returns the visible rows, each followed by a newline.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.emulator.screen_text()
     }
 
-    /// Column and row of the cursor, counted from 0.
+    /// Returns the cursor's column and row, starting at 0.
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
         self.0.emulator.cursor()
     }
 
-    /// The window's title.
+    /// Returns the window title.
     #[must_use]
     pub fn title(&self) -> String {
         self.0.emulator.title()
     }
 
-    /// Every byte the terminal was told so far.
+    /// Returns all output so far.
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.0.raw
@@ -298,7 +305,7 @@ impl Drop for Screen {
                 process::signal(&child, Signal::KILL);
             }
         }
-        // It may have died with the window; either way it is reaped now.
+        // It may have been killed by closing the window; it is reaped either way.
         let _dead = self.shell.kill();
         let _reaped = self.shell.wait();
         self.hang_up();
@@ -307,7 +314,7 @@ impl Drop for Screen {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        // Poisoned by a panicking condition of a test: the screen is whole and about to be shown.
+        // Poisoned by a panicking condition: the screen is consistent and about to be printed.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -328,7 +335,7 @@ impl Seen {
     }
 }
 
-/// Where the shell's last word begins and which exit code it tells.
+/// Finds the shell's report and its exit code.
 fn find_end(bytes: &[u8]) -> Option<(usize, i32)> {
     let at = memchr::memmem::find(bytes, ENDED)?;
     let code = bytes.get(at + ENDED.len()..)?;
@@ -359,7 +366,7 @@ fn read(shared: &Shared, pty: &Pty, stopped: &OwnedFd) {
             }
         };
         shared.changed.notify_all();
-        // A program that asks and does not read its answer is its own problem.
+        // A program need not read the answer to its query.
         let _unread = pty.write_all(&answers, Duration::from_secs(1));
     }
 }

@@ -1,14 +1,13 @@
-//! What a [`Screen`](crate::Screen) shows: the emulator behind the few questions that tests ask.
+//! The emulator of a [`Screen`](crate::Screen).
 
 use std::cell::RefCell;
 
 use model::Size;
 use terminal::Terminal;
 
-/// A screen that is fed bytes.
+/// A terminal emulator that can be read through a shared reference.
 ///
-/// A terminal catches up with its bytes when it is looked at, so even looking changes it; tests
-/// should not have to know.
+/// The emulator processes pending bytes when it is read, which changes it.
 #[derive(Debug)]
 pub(crate) struct Emulator(RefCell<Terminal>);
 
@@ -25,12 +24,12 @@ impl Emulator {
         self.0.get_mut().take_answers()
     }
 
-    /// The visible rows, without blanks at their ends.
+    /// Returns the visible rows without trailing blanks.
     pub(crate) fn screen_text(&self) -> String {
         self.0.borrow_mut().screen_text()
     }
 
-    /// Column and row of the cursor, counted from 0.
+    /// Returns the cursor's column and row, starting at 0.
     pub(crate) fn cursor(&self) -> (u16, u16) {
         let cursor = self.0.borrow_mut().cursor();
         (cursor.col, cursor.row)

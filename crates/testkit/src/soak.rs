@@ -1,18 +1,18 @@
-//! What the suites share that do a thing again and again: how often, and chance that repeats itself.
+//! Support for tests that repeat an operation many times.
 
-/// How often: what the variable says, else `default`, which is short enough for every day.
+/// Returns the number in the variable (default: `default`, small enough for every run).
 ///
 /// # Panics
 ///
-/// When the variable is no number.
+/// When the variable is not a number.
 #[must_use]
 #[track_caller]
-pub fn how_often(variable: &str, default: usize) -> usize {
+pub fn repetitions(variable: &str, default: usize) -> usize {
     let wanted = std::env::vars().find(|(name, _)| name == variable);
     wanted.map_or(default, |(_, count)| count.parse().expect("a number"))
 }
 
-/// Numbers that look like chance and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 #[derive(Clone, Copy, Debug)]
 pub struct Dice(u64);
 
@@ -23,7 +23,7 @@ impl Default for Dice {
 }
 
 impl Dice {
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

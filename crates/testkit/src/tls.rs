@@ -1,4 +1,4 @@
-//! A certificate of our own, and a client that trusts nothing else.
+//! A self-signed certificate, and a client that trusts only it.
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
@@ -15,43 +15,44 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 /// A certificate for `localhost` and its key, in files.
 #[derive(Debug)]
 pub struct Certificate {
-    /// The certificate, as PEM.
+    /// The certificate in PEM.
     pub cert: PathBuf,
-    /// Its key, as PEM, for its owner alone.
+    /// Its private key in PEM, mode 0600.
     pub key: PathBuf,
     der: CertificateDer<'static>,
 }
 
 impl Certificate {
-    /// Makes one in `dir`.
+    /// Creates a certificate in `dir`.
     ///
     /// # Panics
     ///
-    /// When that fails.
+    /// When it cannot be created.
     #[must_use]
     pub fn new(dir: &Path) -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("it signs");
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+            .expect("the certificate can be signed");
         let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
         put_private(&cert, &made.cert.pem());
         put_private(&key, &made.signing_key.serialize_pem());
         Self { cert, key, der: made.cert.der().clone() }
     }
 
-    /// Sends a request over TLS and returns all of the answer.
+    /// Sends a request over TLS and returns the complete response.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// When the connection fails.
     ///
     /// # Panics
     ///
-    /// When the certificate itself is none.
+    /// When the certificate is invalid.
     pub fn ask(&self, address: SocketAddr, request: &str) -> std::io::Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).expect("a certificate");
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("the provider has them")
+            .expect("the provider supports the default versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = "localhost".try_into().expect("a name");
@@ -62,7 +63,7 @@ impl Certificate {
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer) {
-            // Whoever hangs up after the last byte need not say goodbye.
+            // A server need not send close_notify after the last byte.
             Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error),
             Ok(_) | Err(_) => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }

@@ -1,4 +1,4 @@
-//! A directory tree as a value, to be compared before and after.
+//! A directory tree as a value, to compare before and after.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,20 +6,20 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// What one entry is.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A directory, with its mode.
     Directory(u32),
-    /// A file: mode, inode and contents. Another inode is another file, even with these contents.
+    /// A file: mode, inode and contents. A replaced file has another inode.
     File(u32, u64, Vec<u8>),
-    /// A link, and where it leads.
+    /// A symbolic link and its target.
     Link(PathBuf),
     /// A socket, pipe or device.
     Other,
 }
 
-/// Everything below `dir`, by its path relative to it. Links are not followed.
+/// Returns everything below `dir` by relative path. Links are not followed.
 ///
 /// # Panics
 ///
@@ -32,8 +32,8 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     while let Some(inner) = dirs.pop() {
         for entry in fs::read_dir(&inner).expect("a directory").map(|entry| entry.expect("one")) {
             let path = entry.path();
-            // What a daemon writes in the background comes and goes under a name of its own.
-            let Some(found) = unless_gone(entry.metadata()) else { continue };
+            // A daemon's temporary files come and go meanwhile.
+            let Some(found) = if_present(entry.metadata()) else { continue };
             let mode = found.permissions().mode() & 0o7777;
             let kind = found.file_type();
             let value = if kind.is_dir() {
@@ -42,7 +42,7 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
             } else if kind.is_symlink() {
                 Entry::Link(fs::read_link(&path).expect("a link"))
             } else if kind.is_file() {
-                let Some(bytes) = unless_gone(fs::read(&path)) else { continue };
+                let Some(bytes) = if_present(fs::read(&path)) else { continue };
                 Entry::File(mode, found.ino(), bytes)
             } else {
                 Entry::Other
@@ -53,9 +53,9 @@ pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     entries
 }
 
-/// What was found, unless it is gone by now.
+/// Returns the value, or `None` if the file has been removed.
 #[track_caller]
-fn unless_gone<T>(found: io::Result<T>) -> Option<T> {
+fn if_present<T>(found: io::Result<T>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -63,12 +63,12 @@ fn unless_gone<T>(found: io::Result<T>) -> Option<T> {
     }
 }
 
-/// Writes a file of the test's own, and the directories that it lies in.
+/// Writes a file, and creates its directory.
 ///
 /// # Panics
 ///
 /// When it cannot be written.
-#[expect(clippy::disallowed_methods, reason = "nobody looks before the test goes on")]
+#[expect(clippy::disallowed_methods, reason = "nothing reads the file before the test continues")]
 #[track_caller]
 pub fn put(path: &Path, text: &str) {
     if let Some(dir) = path.parent() {

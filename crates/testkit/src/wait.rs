@@ -1,38 +1,38 @@
-//! Waiting for something visible, with a deadline.
+//! Waiting for a condition with a deadline.
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what should happen at once. Generous, because a loaded machine is no
-/// reason to fail; a test that meets its condition does not wait.
+/// Deadline for events that should be immediate. Generous, so that a loaded machine is no failure;
+/// a condition that holds is not waited for.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// How often a condition is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Waits until `condition` holds.
 ///
 /// # Panics
 ///
-/// When `deadline` passes first; the message says what was waited for.
+/// When `deadline` expires; the message names the condition.
 #[track_caller]
 pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
     wait_for(what, deadline, || condition().then_some(()));
 }
 
-/// Waits until `look` finds something, and returns it.
+/// Waits until `look` returns a value, and returns it.
 ///
 /// # Panics
 ///
-/// When `deadline` passes first; the message says what was waited for.
+/// When `deadline` expires; the message names the condition.
 #[track_caller]
 pub fn wait_for<T>(what: &str, deadline: Duration, look: impl FnMut() -> Option<T>) -> T {
     match try_wait_for(deadline, look) {
         Some(found) => found,
-        None => panic!("waited {deadline:?} in vain until {what}"),
+        None => panic!("timed out after {deadline:?} waiting until {what}"),
     }
 }
 
-/// Waits until `look` finds something, or `deadline` passes.
+/// Waits until `look` returns a value or `deadline` expires.
 pub fn try_wait_for<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
@@ -40,7 +40,7 @@ pub fn try_wait_for<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) 
         match look() {
             Some(found) => return Some(found),
             None if late => return None,
-            None => std::thread::sleep(LOOK_EVERY),
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
@@ -50,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_that_holds_already_is_seen_without_waiting() {
+    fn condition_that_already_holds_is_not_waited_for() {
         wait_until("true is true", Duration::ZERO, || true);
     }
 
     #[test]
-    #[should_panic(expected = "in vain until pigs fly")]
-    fn a_wait_in_vain_says_what_it_waited_for() {
+    #[should_panic(expected = "waiting until pigs fly")]
+    fn expired_wait_names_its_condition() {
         wait_until("pigs fly", Duration::ZERO, || false);
     }
 }

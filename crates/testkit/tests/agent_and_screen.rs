@@ -1,4 +1,4 @@
-//! The scripted agent, seen through a screen, and the home that cleans up after it.
+//! The scripted agent in a [`testkit::Screen`], and the cleanup of a [`testkit::Home`].
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use rustix::termios::LocalModes;
 use testkit::{DEADLINE, Home, Invocation, Screen, process, wait_for, wait_until};
 
-/// A home without a binary: these tests run the agent only.
+/// A home without ccmux: these tests run only the agent.
 fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_fake-agent"))
 }
@@ -22,7 +22,7 @@ fn window(home: &Home, args: &[&str]) -> Screen {
 }
 
 #[test]
-fn a_prompted_agent_answers_what_is_typed() {
+fn prompting_agent_answers_input() {
     let home = home();
     let screen = window(&home, &["--title", "busy", "--prompt", "you> "]);
     screen.wait_for("you>");
@@ -38,7 +38,7 @@ fn a_prompted_agent_answers_what_is_typed() {
 }
 
 #[test]
-fn the_terminal_shows_how_a_program_left_it() {
+fn terminal_keeps_settings_of_exited_program() {
     let home = home();
     let screen = window(&home, &["--bracketed-paste"]);
     screen.wait_for("ready for paste");
@@ -62,7 +62,7 @@ fn the_terminal_shows_how_a_program_left_it() {
 }
 
 #[test]
-fn ctrl_c_reaches_the_program_and_not_the_window() {
+fn ctrl_c_interrupts_program_not_window() {
     let home = home();
     let screen = window(&home, &["--stay", "--prompt", "> "]);
     screen.wait_for(">");
@@ -73,7 +73,7 @@ fn ctrl_c_reaches_the_program_and_not_the_window() {
 }
 
 #[test]
-fn a_closed_window_hangs_up_on_its_program() {
+fn closed_window_hangs_up_program() {
     let home = home();
     let mut screen = window(&home, &["--prompt", "> ", "--stay"]);
     screen.wait_for(">");
@@ -85,7 +85,7 @@ fn a_closed_window_hangs_up_on_its_program() {
 }
 
 #[test]
-fn numbered_lines_come_complete_and_in_order() {
+fn numbered_lines_are_complete_and_in_order() {
     let home = home();
 
     let printed = agent(&home, &["--lines", "500", "--interval-us", "1"]).ok();
@@ -96,12 +96,12 @@ fn numbered_lines_come_complete_and_in_order() {
 }
 
 #[test]
-fn a_flood_has_exactly_the_size_asked_for() {
+fn flood_has_requested_size() {
     assert_eq!(agent(&home(), &["--flood", "1234567"]).ok().len(), 1_234_567);
 }
 
 #[test]
-fn an_agent_crashes_as_told() {
+fn agent_crashes_as_requested() {
     use std::os::unix::process::ExitStatusExt as _;
     let home = home();
     let ended = |how: &str| agent(&home, &["--after-lines", "3", "--crash", how]).run();
@@ -114,7 +114,7 @@ fn an_agent_crashes_as_told() {
 }
 
 #[test]
-fn daemons_of_an_agent_are_found_and_ended_with_their_home() {
+fn daemons_of_agent_are_killed_with_their_home() {
     let home = home();
     let pids = home.dir().join("pids");
     let count = "3";
@@ -134,14 +134,14 @@ fn daemons_of_an_agent_are_found_and_ended_with_their_home() {
         process::signal(daemon, Signal::TERM);
         process::signal(daemon, Signal::HUP);
     }
-    assert!(daemons.iter().all(process::is_alive), "they are deaf");
+    assert!(daemons.iter().all(process::is_alive), "a daemon did not ignore its signal");
     drop(home);
 
     assert!(!daemons.iter().any(process::is_alive));
 }
 
 #[test]
-fn a_deaf_agent_outlives_its_window() {
+fn agent_ignoring_hangup_survives_its_window() {
     let home = home();
     let mut screen = window(&home, &["--ignore", "hup,term,int", "--prompt", "> "]);
     screen.wait_for(">");
@@ -153,12 +153,12 @@ fn a_deaf_agent_outlives_its_window() {
     screen.wait_for("answer: still here");
     screen.hang_up();
 
-    wait_until("only the agent is left", DEADLINE, || home.processes() == [program.pid]);
+    wait_until("only the agent runs", DEADLINE, || home.processes() == [program.pid]);
     assert!(process::is_alive(&program));
 }
 
 #[test]
-fn the_configuration_is_counted_up_again_and_again() {
+fn agent_rewrites_its_configuration() {
     let home = home();
     let dir = home.dir().join("config");
     fs::create_dir(&dir).unwrap();
@@ -175,7 +175,7 @@ fn the_configuration_is_counted_up_again_and_again() {
 }
 
 #[test]
-fn a_window_can_be_resized() {
+fn window_can_be_resized() {
     let home = home();
     let script = "trap 'stty size' WINCH; echo ready; while :; do read line; done";
     let screen = home.program("sh", &["-c", script]).screen(Size::new(60, 12).unwrap());
@@ -188,7 +188,7 @@ fn a_window_can_be_resized() {
 }
 
 #[test]
-fn an_empty_home_has_no_processes() {
+fn empty_home_has_no_processes() {
     let home = home();
 
     home.no_processes_left();

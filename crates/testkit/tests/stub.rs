@@ -1,4 +1,4 @@
-//! The real agents against the stub, without ccmux between them: what the other tests stand on.
+//! The real agents with the stub, without ccmux.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,14 +10,14 @@ use std::thread;
 
 use model::Size;
 use serde_json::{Value, json};
-use testkit::stub::{Answer, Seen};
+use testkit::stub::{Answer, RecordedRequest};
 use testkit::{Agent, ApiStub, Home, Invocation, agents};
 
-/// As long ago and as far ahead as it takes, in milliseconds since 1970.
+/// Times far in the past and in the future, in milliseconds since 1970.
 const LONG_EXPIRED: u64 = 1_000_000_000_000;
 const NEVER_EXPIRES: u64 = 4_102_444_800_000;
 
-/// What agents ask for in spite of all settings; the stub refuses it.
+/// Hosts that agents contact in spite of all settings; the stub refuses them.
 const UNAVOIDABLE: [&str; 2] = ["raw.githubusercontent.com", "registry.npmjs.org"];
 
 /// A user of one agent, with a project that the user trusts.
@@ -31,7 +31,7 @@ struct User {
 impl User {
     fn of(agent: Agent) -> Self {
         let stub = ApiStub::start();
-        // A home without a binary: these tests run agents only.
+        // A home without ccmux: these tests run only agents.
         let home = Home::new(env!("CARGO_BIN_EXE_fake-agent"));
         let own = home.dir().join("home");
         let project = own.join("project");
@@ -51,52 +51,57 @@ impl User {
         self.runs(&self.agent.print_args(prompt))
     }
 
-    fn nothing_but_loopback_was_needed(&self) {
+    fn assert_only_loopback_used(&self) {
         let refused = self.stub.refused();
         let surprising = refused.iter().find(|host| !UNAVOIDABLE.contains(&host.as_str()));
         assert_eq!(surprising, None, "{} wanted to go there", self.agent.name());
     }
 }
 
-fn a_prompt_is_answered_in_print_mode(agent: Agent) -> Seen {
+fn assert_prompt_is_answered_in_print_mode(agent: Agent) -> RecordedRequest {
     let user = User::of(agent);
 
     let printed = user.prints("hello").ok();
 
     assert!(printed.contains("stub answer 1: hello"), "{printed}");
     let turns = user.stub.turns();
-    assert_eq!(turns.len(), 1, "{:#?}", turns.iter().map(Seen::to_string).collect::<Vec<_>>());
+    assert_eq!(
+        turns.len(),
+        1,
+        "{:#?}",
+        turns.iter().map(RecordedRequest::to_string).collect::<Vec<_>>()
+    );
     assert_eq!(turns[0].user_texts(), ["hello"]);
     assert!(turns[0].authorization().unwrap().ends_with(agents::API_KEY));
-    user.nothing_but_loopback_was_needed();
+    user.assert_only_loopback_used();
     turns[0].clone()
 }
 
 #[test]
-fn heavy_claude_prints_an_answer() {
-    let turn = a_prompt_is_answered_in_print_mode(Agent::Claude);
+fn heavy_claude_in_print_mode_is_answered() {
+    let turn = assert_prompt_is_answered_in_print_mode(Agent::Claude);
     assert!(turn.conversation().is_some());
 }
 
 #[test]
-fn heavy_codex_prints_an_answer() {
-    let turn = a_prompt_is_answered_in_print_mode(Agent::Codex);
+fn heavy_codex_in_print_mode_is_answered() {
+    let turn = assert_prompt_is_answered_in_print_mode(Agent::Codex);
     assert!(turn.conversation().is_some());
 }
 
 #[test]
-fn heavy_gemini_prints_an_answer() {
-    let turn = a_prompt_is_answered_in_print_mode(Agent::Gemini);
-    assert_eq!(turn.conversation(), None, "gemini began to say which conversation it is");
+fn heavy_gemini_in_print_mode_is_answered() {
+    let turn = assert_prompt_is_answered_in_print_mode(Agent::Gemini);
+    assert_eq!(turn.conversation(), None, "gemini names its conversation now");
 }
 
 #[test]
-fn heavy_opencode_prints_an_answer() {
-    let turn = a_prompt_is_answered_in_print_mode(Agent::Opencode);
+fn heavy_opencode_in_print_mode_is_answered() {
+    let turn = assert_prompt_is_answered_in_print_mode(Agent::Opencode);
     assert!(turn.conversation().is_some_and(|id| id.starts_with("ses_")));
 }
 
-fn a_conversation_on_a_screen_goes_on(agent: Agent) {
+fn assert_conversation_continues_on_screen(agent: Agent) {
     let user = User::of(agent);
     let screen = user.runs::<&str>(&[]).screen(Size::clamped(100, 40));
     screen.wait_for(agent.ready_text());
@@ -109,31 +114,31 @@ fn a_conversation_on_a_screen_goes_on(agent: Agent) {
     let texts: Vec<_> = second.user_texts().into_iter().map(str::trim).collect();
     assert_eq!(texts, ["apples", "pears"]);
     assert_eq!(first.conversation(), second.conversation());
-    user.nothing_but_loopback_was_needed();
+    user.assert_only_loopback_used();
 }
 
 #[test]
-fn heavy_claude_converses_on_a_screen_without_asking_first() {
-    a_conversation_on_a_screen_goes_on(Agent::Claude);
+fn heavy_claude_converses_without_dialogs() {
+    assert_conversation_continues_on_screen(Agent::Claude);
 }
 
 #[test]
-fn heavy_codex_converses_on_a_screen_without_asking_first() {
-    a_conversation_on_a_screen_goes_on(Agent::Codex);
+fn heavy_codex_converses_without_dialogs() {
+    assert_conversation_continues_on_screen(Agent::Codex);
 }
 
 #[test]
-fn heavy_gemini_converses_on_a_screen_without_asking_first() {
-    a_conversation_on_a_screen_goes_on(Agent::Gemini);
+fn heavy_gemini_converses_without_dialogs() {
+    assert_conversation_continues_on_screen(Agent::Gemini);
 }
 
 #[test]
-fn heavy_opencode_converses_on_a_screen_without_asking_first() {
-    a_conversation_on_a_screen_goes_on(Agent::Opencode);
+fn heavy_opencode_converses_without_dialogs() {
+    assert_conversation_continues_on_screen(Agent::Opencode);
 }
 
 #[test]
-fn heavy_a_scripted_tool_call_is_carried_out() {
+fn heavy_scripted_tool_call_is_executed() {
     let user = User::of(Agent::Claude);
     let command = json!({"command": "printf made > made.txt", "description": "Make a file"});
     user.stub.script([Answer::tool("Bash", command), Answer::text("all done")]);
@@ -146,13 +151,13 @@ fn heavy_a_scripted_tool_call_is_carried_out() {
 }
 
 #[test]
-fn heavy_an_answer_that_is_held_comes_when_it_is_released() {
+fn heavy_held_answer_is_sent_when_released() {
     let user = User::of(Agent::Claude);
     let held = user.stub.hold();
     let mut claude = user.prints("hello").spawn();
     drop(claude.stdin.take());
 
-    user.stub.wait_for("the turn arrives", Seen::is_turn);
+    user.stub.wait_for("the turn arrives", RecordedRequest::is_turn);
     let waiting = claude.try_wait().unwrap();
     drop(held);
     let finished = claude.wait_with_output().unwrap();
@@ -187,7 +192,7 @@ fn renewals(stub: &ApiStub) -> usize {
 }
 
 #[test]
-fn heavy_claude_comes_with_the_login_that_is_stored() {
+fn heavy_claude_uses_stored_login() {
     let user = User::of(Agent::Claude);
     log_in(&user, &user.stub.login(NEVER_EXPIRES));
 
@@ -198,7 +203,7 @@ fn heavy_claude_comes_with_the_login_that_is_stored() {
 }
 
 #[test]
-fn heavy_many_claudes_renew_one_expired_login_once() {
+fn heavy_expired_login_is_renewed_once_by_many_claudes() {
     const CLAUDES: usize = 8;
     let user = User::of(Agent::Claude);
     log_in(&user, &user.stub.login(LONG_EXPIRED));
@@ -220,7 +225,7 @@ fn heavy_many_claudes_renew_one_expired_login_once() {
 }
 
 #[test]
-fn many_at_once_are_all_answered() {
+fn concurrent_requests_are_all_answered() {
     const VISITORS: usize = 50;
     let stub = ApiStub::start();
     let address = stub.url().replace("http://", "");
@@ -247,7 +252,7 @@ fn many_at_once_are_all_answered() {
 }
 
 #[test]
-fn a_stranger_is_not_let_out() {
+fn proxy_refuses_other_hosts() {
     let stub = ApiStub::start();
     let mut connection = TcpStream::connect(stub.url().replace("http://", "")).unwrap();
 

@@ -1,18 +1,18 @@
-//! Arguments about the surroundings of a pane.
+//! Arguments about the environment of a pane.
 
 use clap::Args;
 
 use super::{Variable, examples};
 
-/// What a pane is for, and what it shares with its session.
+/// Options of `new` that select variables by role and session.
 #[derive(Debug, Default, Args)]
-pub(crate) struct SurroundingsArgs {
-    /// Say what the pane is for: dev, qa, ux, pm, or a role of your own in ccmux.toml
+pub(crate) struct PaneEnvArgs {
+    /// Role of the pane: dev, qa, ux, pm, or a role defined in ccmux.toml
     #[arg(long, value_name = "ROLE")]
     pub(crate) role: Option<String>,
 
-    /// Set a variable for this pane and every later one of its session, or hand one down from this
-    /// environment (can be repeated)
+    /// Set an environment variable for this pane and all later panes of the session; without a
+    /// value, copy it from the current environment (can be repeated)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) session_env: Vec<Variable>,
 }
@@ -21,10 +21,11 @@ pub(crate) struct SurroundingsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = examples::ENV)]
 pub(crate) struct EnvArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "PANE")]
     pub(crate) id: String,
 
-    /// Name what was not used as well, and who won
+    /// Also list overridden and dropped variables, and the source that took precedence
     #[arg(long)]
     pub(crate) why: bool,
 }

@@ -1,24 +1,25 @@
-//! The examples under the help of each verb.
+//! The text after the help of each command: notes and examples.
 
 pub(super) const TOP: &str = "\
 Examples:
-  ccmux                              look at the last pane, or start a shell in a new one
-  ccmux new -n dev1 -- claude        start an agent and look at it; ctrl-b d leaves it running
-  ccmux new -d -n tests -- make test start something in the background
-  ccmux ls                           see what runs
-  ccmux send dev1 'fix it' --enter   talk to an agent
+  ccmux                               attach to the last pane, or start a shell in a new one
+  ccmux claude                        start an agent and attach to it (ctrl-b d detaches)
+  ccmux new -n dev1 -- claude         the same, in a pane named dev1
+  ccmux new -d -n tests -- make test  start a command in the background
+  ccmux ls                            list sessions and panes
+  ccmux send dev1 'fix it' --enter    type a prompt into a pane
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict or refused, 5 timed out,
+Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 conflict or refused, 5 timeout,
 6 daemon unreachable";
 
 pub(super) const NEW: &str = "\
 Examples:
-  ccmux new                                a shell, in a tree of its own
-  ccmux new --workspace shared             a shell, right here
-  ccmux new -n dev1 -- claude              an agent, attached
-  ccmux new --agent claude -- --model opus an agent by name, and arguments for it
-  ccmux new --isolation none -- claude     with your own configuration, unprotected
-  ccmux new -d --session web -- npm start  in the background, in the session web
+  ccmux new                                 a shell in its own workspace
+  ccmux new --workspace shared              a shell in the current directory
+  ccmux new -n dev1 -- claude               an agent, attached
+  ccmux new --agent claude -- --model opus  an agent by name, with arguments
+  ccmux new --isolation none -- claude      an agent that uses your own configuration
+  ccmux new -d --session web -- npm start   in the background, in session web
   ccmux new -d --session web --role qa --session-env STAGE=test
   ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";
 
@@ -35,7 +36,7 @@ Examples:
 
 pub(super) const ATTACH: &str = "\
 Keys:
-  ctrl-b d   detach; the pane runs on
+  ctrl-b d   detach; the pane keeps running
 
 Examples:
   ccmux attach
@@ -44,7 +45,8 @@ Examples:
 
 pub(super) const RENAME: &str = "\
 Examples:
-  ccmux rename dev1 frontend";
+  ccmux rename dev1 frontend
+  ccmux rename web/dev1 frontend";
 
 pub(super) const SEND: &str = "\
 Examples:
@@ -52,17 +54,19 @@ Examples:
   ccmux send dev1 --key ctrl-c
   ccmux send dev1 --key up --key up --enter
   ccmux send dev1 - --enter < prompt.txt
-  ccmux send dev1 -- --text-that-begins-with-a-dash";
+  ccmux send dev1 -- --text-that-starts-with-a-dash";
 
 pub(super) const READ: &str = "\
 Examples:
-  ccmux read dev1                    what is on its screen
-  ccmux read dev1 --lines 200        with history
-  ccmux read dev1 --log > dev1.log   every byte that is kept
+  ccmux read dev1                    the visible screen
+  ccmux read dev1 --lines 200        the last 200 lines, including scrollback
+  ccmux read dev1 --log > dev1.log   the raw output log
   ccmux read dev1 --log --from 4096 --json
   ccmux read dev1 --log --follow";
 
 pub(super) const WAIT: &str = "\
+If the pane exits before a line matches, the command fails with exit code 1.
+
 Examples:
   ccmux wait tests --for exit --timeout 600
   ccmux wait server --for 'text=listening on port \\d+'";
@@ -71,33 +75,35 @@ pub(super) const STOP: &str = "\
 Examples:
   ccmux stop dev1
   ccmux stop dev1 dev2 --grace 0.5
-  ccmux stop web                     every pane of the session web";
+  ccmux stop web                     every pane of session web";
 
 pub(super) const RESTORE: &str = "\
-A restored pane is started with exactly what it was started with at first: program, arguments,
-environment, directory and size. Its agent goes on with the conversation that it had last.
+A restored pane gets its original command, arguments, environment, directory and size. Its agent
+resumes the last conversation.
 
 Examples:
   ccmux restore dev1
-  ccmux restore web                  every pane of the session web that has ended";
+  ccmux restore web                  every exited pane of session web";
 
 pub(super) const CLOSE: &str = "\
+A pane with unsaved work is not closed. The error lists the work and a token for --discard.
+
 Examples:
   ccmux close dev1
-  ccmux close dev1 --discard 2117b4f3a1aa    lose exactly the work that was named
+  ccmux close dev1 --discard 2117b4f3a1aa    close it and discard the listed work
   ccmux close web/dev1 web/dev2 --grace 1";
 
 pub(super) const PURGE: &str = "\
-The processes end as with `ccmux stop`. Then the session's directory and every directory of its
-panes are deleted, those that `cleanup_on_close = false` keeps included: nothing can be got back.
+Stops the processes as `ccmux stop` does, then moves the session directory and all directories of
+its panes to the trash, including those kept by `cleanup_on_close = false`.
 
 Examples:
   ccmux purge web
   ccmux purge web api --yes --json";
 
 pub(super) const GC: &str = "\
-The daemon does the same by itself, as often as `cleanup.every` in ccmux.toml says. What belongs to
-a pane, is younger than `cleanup.orphan_age`, or was not made by ccmux is never touched.
+The daemon also does this periodically (`cleanup.every` in ccmux.toml). Directories that belong to a
+pane, are younger than `cleanup.orphan_age`, or were not created by ccmux are never touched.
 
 Examples:
   ccmux gc --dry-run
@@ -105,8 +111,9 @@ Examples:
   ccmux gc --empty-trash";
 
 pub(super) const ENV: &str = "\
-Later sources win: inherited from the client that asked for the pane, shared ([env] in ccmux.toml),
-role, session, ports, pane (--env), ccmux, isolation. Values that look like secrets are not shown.
+Sources, in increasing order of precedence: inherited (from the client that created the pane),
+shared ([env] in ccmux.toml), role, session, ports, pane (--env), ccmux, isolation. Values that look
+like secrets are masked.
 
 Examples:
   ccmux env dev1
@@ -116,10 +123,11 @@ Examples:
 pub(super) const EVENTS: &str = "\
 Examples:
   ccmux events
-  ccmux events --after 120 --follow --json   one object per line";
+  ccmux events --after 120 --follow --json   one JSON object per line";
 
 pub(super) const CONFIG: &str = "\
-The file is config/ccmux.toml in the state root. Without one, everything is at its default.
+The configuration file is config/ccmux.toml in the state root. Keys that are not set have their
+default value.
 
 Examples:
   ccmux config
@@ -128,21 +136,41 @@ Examples:
   ccmux config --defaults > ~/.ccmux/config/ccmux.toml";
 
 pub(super) const DOCTOR: &str = "\
-Looks at every pane, its directories, its process and its conversation, at the state root, and at
-your own directories for what should be in a pane's. Changes nothing. Exit code 4 means that an
-error or a warning was found.
+Checks the directories, process and conversation of every pane, the state root, and your own
+agent directories for files that belong in a pane. Changes nothing. The exit code is 4 if there are
+errors or warnings.
 
 Examples:
   ccmux doctor
   ccmux doctor --json | jq '.findings[] | select(.severity == \"error\")'";
 
 pub(super) const DAEMON: &str = "\
-Panes do not depend on the daemon: it can be stopped, killed or replaced while they run.
-Every other verb starts it when it is needed.
+Panes do not depend on the daemon: they keep running while it is stopped, killed or replaced. Other
+commands start the daemon when they need it.
 
 Examples:
   ccmux daemon status --json
   ccmux daemon stop";
+
+pub(super) const DAEMON_RUN: &str = "\
+Examples:
+  ccmux daemon run
+  ccmux daemon run --home /srv/ccmux";
+
+pub(super) const DAEMON_START: &str = "\
+Examples:
+  ccmux daemon start
+  ccmux daemon start --json | jq .pid";
+
+pub(super) const DAEMON_STOP: &str = "\
+Examples:
+  ccmux daemon stop
+  ccmux daemon stop && ccmux daemon start";
+
+pub(super) const DAEMON_STATUS: &str = "\
+Examples:
+  ccmux daemon status
+  ccmux daemon status --json | jq .version";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

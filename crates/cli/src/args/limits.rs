@@ -1,41 +1,48 @@
 //! Arguments of `limit` and `thaw`.
 
 use clap::Args;
-use model::limits::LimitWishes;
+use model::limits::LimitOverrides;
 
 /// Arguments of `limit`.
 #[derive(Debug, Args)]
 #[command(after_help = LIMIT)]
 pub(crate) struct LimitArgs {
-    /// Pane: name, id, unique beginning of an id, or SESSION/PANE
+    /// Pane: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(value_name = "PANE")]
     pub(crate) id: String,
 
-    /// What is to be different from now on, such as disk=2G or memory=none; nothing only shows
+    /// Limits to change, such as disk=2G or memory=none (default: show the current limits)
     #[arg(value_name = "NAME=VALUE")]
-    pub(crate) wishes: Vec<LimitWishes>,
+    pub(crate) wishes: Vec<LimitOverrides>,
 }
 
 /// Arguments of `thaw`.
 #[derive(Debug, Args)]
 #[command(after_help = THAW)]
 pub(crate) struct ThawArgs {
-    /// Panes: name, id, unique beginning of an id, or SESSION/PANE
-    #[arg(required = true, value_name = "ID")]
+    /// Panes: name, ID, unique ID prefix, or SESSION/PANE
+    #[arg(required = true, value_name = "PANE")]
     pub(crate) ids: Vec<String>,
 }
 
 const LIMIT: &str = "\
-What can be limited: disk, memory (1G, 512M), processes, cpu (a share, where others have 100), files
-(of each process), each of which may be `none`; policy is freeze, stop or warn.
+Limits:
+  disk, memory   bytes, such as 1G or 512M
+  processes      number of processes
+  cpu            relative CPU share (100 is the share of an unlimited pane)
+  files          open files per process
+  policy         freeze, stop or warn: the action when a measured limit is exceeded
+Any limit can be `none`.
 
 Examples:
-  ccmux limit dev1                         what it may take, what it takes, and who sees to it
+  ccmux limit dev1                      show limits, usage and enforcement
   ccmux limit dev1 disk=4G policy=warn
   ccmux limit dev1 memory=none --json";
 
 const THAW: &str = "\
-A pane that takes more than it may is frozen: its processes stand still, nothing is lost. Make room,
-or raise the limit, or it is soon frozen again.
+A pane that exceeds a limit is frozen: its processes are suspended, and no work is lost. Free some
+space or raise the limit first; otherwise the pane is frozen again.
 
 Examples:
+  ccmux thaw dev1
   ccmux limit dev1 disk=2G && ccmux thaw dev1";

@@ -1,4 +1,4 @@
-//! The arguments of `lock`.
+//! Arguments of `lock`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use model::lock::{LockMode, LockScope, Token};
 
 use super::values::seconds;
 
-/// The verbs of `lock`.
+/// The commands of `lock`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
-    /// Lock files or directories, all of them or none
+    /// Lock files or directories, either all of them or none
     Acquire(AcquireArgs),
-    /// Begin the lease of a lock anew
+    /// Renew the lease of a lock
     Renew(RenewArgs),
-    /// Give locks back
+    /// Release locks
     Release(ReleaseArgs),
-    /// Check that a token still holds a path (exit code 4 if not)
+    /// Check that a token still holds the lock of a path (exit code 4 if not)
     Check(CheckArgs),
     /// List locks
     Ls(LockLsArgs),
@@ -28,41 +28,41 @@ pub(crate) enum LockCommand {
 #[derive(Debug, Args)]
 #[command(after_help = ACQUIRE)]
 pub(crate) struct AcquireArgs {
-    /// What to lock; it need not exist yet
+    /// Files or directories to lock; they need not exist
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// How much of it: read (others may read), write or exclusive (nobody else may)
+    /// Lock mode: read (allows other readers), write or exclusive
     #[arg(long, default_value = "write")]
     pub(crate) mode: LockMode,
 
-    /// With everything below
+    /// Lock a directory with everything below it
     #[arg(long)]
     pub(crate) tree: bool,
 
-    /// What makes two files the same: their path in the repository, or in this worktree alone
+    /// Scope: repository (one lock for the file in all worktrees) or worktree (a lock per worktree)
     #[arg(long, default_value = "repository")]
     pub(crate) scope: LockScope,
 
-    /// For this pane: name, id, unique beginning of an id, or SESSION/PANE; the one we run in, or
-    /// the process that started us, otherwise
+    /// Pane that owns the lock: name, ID, unique ID prefix, or SESSION/PANE (default: the current
+    /// pane, or outside a pane the parent process)
     #[arg(long, value_name = "PANE", conflicts_with = "process")]
     pub(crate) pane: Option<String>,
 
-    /// For this process
+    /// Process that owns the lock
     #[arg(long, value_name = "PID")]
     pub(crate) process: Option<u32>,
 
-    /// Let it lapse after this many seconds unless it is renewed; otherwise it is renewed by itself
-    /// for as long as its owner lives and is not stopped
+    /// Expire after this many seconds unless renewed with `ccmux lock renew` (default: renewed
+    /// automatically while the owner is running)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Wait this many seconds for others to give it back (exit code 5); not at all otherwise
+    /// Wait up to this many seconds for the lock (exit code 5 on timeout; default: do not wait)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
 
-    /// A word by which to find it again in listings
+    /// Label shown in JSON listings
     #[arg(long, value_name = "WORD")]
     pub(crate) tag: Option<String>,
 }
@@ -71,10 +71,10 @@ pub(crate) struct AcquireArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RENEW)]
 pub(crate) struct RenewArgs {
-    /// The lock, by its id
+    /// ID of the lock
     pub(crate) id: LockId,
 
-    /// Only if this is its token
+    /// Renew only if the lock has this token
     #[arg(long, value_name = "N")]
     pub(crate) token: Option<Token>,
 }
@@ -83,11 +83,11 @@ pub(crate) struct RenewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RELEASE)]
 pub(crate) struct ReleaseArgs {
-    /// The locks, by their ids
+    /// IDs of the locks
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<LockId>,
 
-    /// Only if this is its token
+    /// Release only if the lock has this token
     #[arg(long, value_name = "N")]
     pub(crate) token: Option<Token>,
 }
@@ -96,10 +96,10 @@ pub(crate) struct ReleaseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CHECK)]
 pub(crate) struct CheckArgs {
-    /// What is about to be written
+    /// Path about to be written
     pub(crate) path: PathBuf,
 
-    /// The token that came with the lock
+    /// Token returned by `ccmux lock acquire`
     #[arg(long, value_name = "N")]
     pub(crate) token: Token,
 }
@@ -108,18 +108,18 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LS)]
 pub(crate) struct LockLsArgs {
-    /// Only those that stand for this path
+    /// List only locks that cover this path
     pub(crate) path: Option<PathBuf>,
 
-    /// Only those of this pane
+    /// List only locks of this pane
     #[arg(long, value_name = "PANE")]
     pub(crate) pane: Option<String>,
 }
 
 pub(super) const LOCK: &str = "\
-A lock belongs to a pane, or to the process that ran ccmux, and ends with it. It is the same through
-symbolic links, relative names and the worktrees of one repository. It binds whoever asks for it:
-agents of panes do so before they edit, see docs/locks.md.
+A lock is owned by a pane, or by the process that ran ccmux, and is released when its owner exits.
+Symbolic links, relative paths and the worktrees of one repository lead to the same lock. Locks are
+advisory: agents with hooks acquire them before each edit (see docs/locks.md).
 
 Examples:
   ccmux lock acquire src/main.rs
@@ -128,9 +128,9 @@ Examples:
 
 const ACQUIRE: &str = "\
 Examples:
-  ccmux lock acquire src/main.rs                   for this pane, or for this shell
-  ccmux lock acquire a b c --wait 30               all three at once, or none
-  ccmux lock acquire src --tree --mode exclusive   a directory with everything in it
+  ccmux lock acquire src/main.rs                   for this pane or this shell
+  ccmux lock acquire a b c --wait 30               all three or none
+  ccmux lock acquire src --tree --mode exclusive   a directory and everything below it
   ccmux lock acquire db.sqlite --ttl 10 --json | jq .lock.token";
 
 const RENEW: &str = "\

@@ -1,4 +1,4 @@
-//! The arguments of `message`.
+//! Arguments of `message`.
 
 use std::time::Duration;
 
@@ -17,53 +17,52 @@ use super::values::seconds;
     disable_help_subcommand = true
 )]
 pub(crate) struct MessageArgs {
-    /// What else to do than to send one.
+    /// Command (default: send a message).
     #[command(subcommand)]
     pub(crate) command: Option<MessageCommand>,
 
-    /// What to send.
+    /// Message to send.
     #[command(flatten)]
     pub(crate) send: MessageSendArgs,
 }
 
-/// The verbs of `message`.
+/// The commands of `message`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MessageCommand {
-    /// List messages and what became of them
+    /// List messages and their delivery state
     Ls(MessageLsArgs),
-    /// Show a message and what became of it, step by step
+    /// Show a message and its delivery history
     Show(MessageShowArgs),
 }
 
-/// Arguments of `message` itself.
+/// Arguments for sending a message.
 #[derive(Debug, Args)]
 pub(crate) struct MessageSendArgs {
-    /// For whom: a pane by name, id or the beginning of its id; role:ROLE, unit:UNIT, managers,
-    /// workers, or all (everybody else)
-    #[arg(long, value_name = "WHOM")]
+    /// Recipient: a pane by name, ID or ID prefix; role:ROLE, unit:UNIT, managers, workers or all
+    #[arg(long, value_name = "RECIPIENT")]
     pub(crate) to: Option<String>,
 
-    /// What to say; `-` reads it from standard input
+    /// Text of the message; `-` reads standard input
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
 
-    /// Look for the receivers in this session; in that of the pane we run in otherwise
+    /// Session of the recipients (default: the session of the current pane)
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// Send it once, however often this is run with the same key in the session
+    /// Idempotency key: send the message only once per session for the same key
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<IdempotencyKey>,
 
-    /// Leave out the line that says who it is from
+    /// Omit the header line that names the sender
     #[arg(long)]
     pub(crate) raw: bool,
 
-    /// Wait until everybody has it, or has ended the turn that it led to
+    /// Wait until every recipient has received or answered the message
     #[arg(long, value_name = "STATE")]
     pub(crate) wait: Option<WaitFor>,
 
-    /// Wait no longer than this many seconds (exit code 5)
+    /// Wait at most this many seconds (exit code 5 on timeout; default: no limit)
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
 }
@@ -72,15 +71,15 @@ pub(crate) struct MessageSendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LS)]
 pub(crate) struct MessageLsArgs {
-    /// Only those of this session
+    /// List only messages of this session
     #[arg(long, value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// Only those to this pane
+    /// List only messages to this pane
     #[arg(long, value_name = "PANE")]
     pub(crate) pane: Option<String>,
 
-    /// Only those that are queued, typing, sent, unsure, delivered, answered or failed
+    /// List only messages in this state: queued, typing, sent, unsure, delivered, answered or failed
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<MessageState>,
 }
@@ -89,16 +88,16 @@ pub(crate) struct MessageLsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SHOW)]
 pub(crate) struct MessageShowArgs {
-    /// The message, by its id or the beginning of it
+    /// Message: ID or ID prefix
     pub(crate) id: String,
 }
 
-/// How far to wait for.
+/// Delivery state to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
-    /// Everybody has it
+    /// Every recipient has received the message
     Delivered,
-    /// Everybody has ended the turn that it led to
+    /// Every recipient has finished the turn that the message started
     Answered,
 }
 
@@ -112,9 +111,9 @@ impl From<WaitFor> for Awaited {
 }
 
 const EXAMPLES: &str = "\
-A message waits until its receiver can take it: an agent when it waits for a prompt and nobody is
-composing one, a shell at its prompt, a pane that has ended when it is restored. Agents of a pane
-send messages with the same command.
+A message is queued until the recipient can accept it: an agent when its prompt is empty and no turn
+is running, a shell at its prompt, an exited pane after it is restored. Agents in panes send messages
+with the same command.
 
 Examples:
   ccmux message --to qa 'the build is green, please test'

@@ -7,11 +7,12 @@ use model::http::Scope;
 #[derive(Debug, Args)]
 #[command(after_help = SERVE)]
 pub(crate) struct ServeArgs {
-    /// Listen here; where ccmux.toml says, or at 127.0.0.1:8765, otherwise. Port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address to listen on; port 0 selects a free port, unix:PATH is a Unix socket (default:
+    /// http.listen in ccmux.toml, or 127.0.0.1:8765)
+    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH")]
     pub(crate) listen: Option<String>,
 
-    /// Return at once, and serve until the daemon ends
+    /// Return immediately and serve until the daemon stops
     #[arg(short, long)]
     pub(crate) detach: bool,
 }
@@ -20,23 +21,23 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = TOKEN)]
 pub(crate) struct TokenArgs {
-    /// The token that allows this: read or control
+    /// Scope of the token: read or control
     #[arg(long, default_value_t = Scope::Control)]
     pub(crate) scope: Scope,
 
-    /// Make another one; the one before is refused from then on
+    /// Replace the token; the old one becomes invalid and its streams end
     #[arg(long)]
     pub(crate) rotate: bool,
 }
 
 const SERVE: &str = "\
 Examples:
-  ccmux serve                            until ctrl-c
+  ccmux serve                            serve until ctrl-c
   ccmux serve --detach --listen 127.0.0.1:0 --json
   curl -H \"Authorization: Bearer $(ccmux token)\" http://127.0.0.1:8765/v1/sessions";
 
 const TOKEN: &str = "\
 Examples:
   ccmux token
-  ccmux token --scope read     for callers who only look
-  ccmux token --rotate         when somebody has seen it";
+  ccmux token --scope read     read-only access
+  ccmux token --rotate         after the token has leaked";

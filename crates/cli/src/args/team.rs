@@ -1,4 +1,4 @@
-//! Arguments of the verbs about teams.
+//! Arguments of `up` and `down`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use model::Name;
 use super::values::seconds;
 
 const UP: &str = "\
-The file says which panes there are (`ccmux up --preset seven --print` writes one to begin with). What
-is there already and is as described stays as it is; panes that have ended are started again.
+The team file lists the panes (`ccmux up --preset seven --print` prints an example). Panes that match
+the file are left alone; exited panes are restored.
 
-The plan shows what becomes of each pane: + made, ^ started again, = kept, ~ different, - not in the
-file any more. Different panes are replaced only with --replace, and those that are not in the file
-are stopped and kept unless --prune closes them.
+The plan shows one action per pane: + create, ^ restore, = keep, ~ change, - remove. Changed panes
+are replaced only with --replace. Panes that are no longer in the file are stopped, and closed only
+with --prune.
 
 Examples:
   ccmux up team.toml --dry-run
@@ -25,7 +25,7 @@ Examples:
   ccmux up --schema > team.schema.json";
 
 const DOWN: &str = "\
-Ends every process of a team and keeps its directories: `ccmux up` goes on with it.
+`ccmux up` restores the team.
 
 Examples:
   ccmux down team.toml
@@ -36,39 +36,39 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = UP)]
 pub(crate) struct UpArgs {
-    /// The team file
+    /// Team file
     #[arg(value_name = "FILE", required_unless_present_any = ["preset", "schema"], conflicts_with = "preset")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Take a team that comes with ccmux: seven, units
+    /// Use a built-in team instead of a file: seven or units
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// Run this agent in every pane of a preset
+    /// Agent to run in every pane of the preset
     #[arg(long, requires = "preset", default_value = model::agent::BUILT_IN[0])]
     pub(crate) agent: String,
 
-    /// Print the preset's file instead of starting it
+    /// Print the team file of the preset instead of starting it
     #[arg(long, requires = "preset")]
     pub(crate) print: bool,
 
-    /// Print the JSON Schema of team files, with which editors complete them
+    /// Print the JSON Schema of team files, for completion in editors
     #[arg(long, conflicts_with_all = ["file", "preset"])]
     pub(crate) schema: bool,
 
-    /// Call the session this; as the file says, or as its directory is called, otherwise
+    /// Name of the session (default: as set in the file, or the name of its directory)
     #[arg(short, long)]
     pub(crate) name: Option<Name>,
 
-    /// Only say what would be done
+    /// Print the plan without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Replace panes that differ from what the file says; refused if one has unsaved work
+    /// Replace panes that differ from the file; refused if one has unsaved work
     #[arg(long)]
     pub(crate) replace: bool,
 
-    /// Close panes that are not in the file any more; refused if one has unsaved work
+    /// Close panes that are no longer in the file; refused if one has unsaved work
     #[arg(long)]
     pub(crate) prune: bool,
 }
@@ -77,23 +77,25 @@ pub(crate) struct UpArgs {
 #[derive(Debug, Args)]
 #[command(after_help = DOWN)]
 pub(crate) struct DownArgs {
-    /// The team: its file, or the name or id of its session
+    /// Team: its file, or the name or ID of its session
     #[arg(value_name = "NAME|FILE")]
     pub(crate) team: String,
 
-    /// Kill what has not left by itself after this many seconds
+    /// Seconds to wait for processes to exit before killing them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub(crate) grace: Duration,
 
-    /// Delete everything of the session as well, as `ccmux purge` does
+    /// Also delete the session, as `ccmux purge` does
     #[arg(long)]
     pub(crate) purge: bool,
 
-    /// Lose the work that this word stands for; an error that names work gives it (can be repeated)
+    /// Discard the unsaved work identified by TOKEN, which the error about it contains (can be
+    /// repeated)
     #[arg(long, value_name = "TOKEN", requires = "purge")]
     pub(crate) discard: Vec<String>,
 
-    /// Do not ask before purging; without a terminal, and with --json, nobody can be asked
+    /// Do not ask for confirmation before purging (required with --json and when there is no
+    /// terminal)
     #[arg(short, long, requires = "purge")]
     pub(crate) yes: bool,
 }

@@ -1,4 +1,4 @@
-//! Arguments about what sessions begin with, and about leaving legacy mode.
+//! Arguments of `template` and `migrate`.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use model::{Name, WorkspaceKind};
 
 pub(super) const TEMPLATE: &str = "\
-A template is a directory with `unit`, `workflows` or `files` in it, and a `template.toml` that says
-name and description. `ccmux new --template NAME` copies them into the directory of a new session,
-where they may be changed; the template stays as it is. `default` comes with ccmux.
+A template is a directory that contains `unit`, `workflows` or `files`, and optionally a
+`template.toml` with a name and description. `ccmux new --template NAME` copies its contents into the
+directory of a new session. The template `default` is built in.
 
 Examples:
   ccmux template ls
@@ -16,19 +16,19 @@ Examples:
   ccmux template add ~/templates/review-squad
   ccmux new --session web --template review-squad -- claude";
 
-/// The verbs of `template`.
+/// The commands of `template`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplateCommand {
     /// List templates
     #[command(after_help = LS)]
     Ls,
-    /// Show one template and its files
+    /// Show a template and its files
     #[command(after_help = SHOW)]
     Show(TemplateNameArgs),
-    /// Copy a directory in as a template
+    /// Add a directory as a template
     #[command(after_help = ADD)]
     Add(TemplateAddArgs),
-    /// Remove a template of your own; sessions keep their copies
+    /// Remove a template; existing sessions keep their copies
     #[command(after_help = RM)]
     Rm(TemplateNameArgs),
 }
@@ -36,17 +36,17 @@ pub(crate) enum TemplateCommand {
 /// Arguments of `template show` and `template rm`.
 #[derive(Debug, Args)]
 pub(crate) struct TemplateNameArgs {
-    /// Its name
+    /// Name of the template
     pub(crate) name: String,
 }
 
 /// Arguments of `template add`.
 #[derive(Debug, Args)]
 pub(crate) struct TemplateAddArgs {
-    /// The directory
+    /// Directory to copy
     pub(crate) dir: PathBuf,
 
-    /// Call it this; what its template.toml says, or as the directory is called, otherwise
+    /// Name of the template (default: from its template.toml, or the name of the directory)
     #[arg(long)]
     pub(crate) name: Option<Name>,
 }
@@ -55,15 +55,15 @@ pub(crate) struct TemplateAddArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MIGRATE)]
 pub(crate) struct MigrateArgs {
-    /// Session: name, id or unique beginning of an id
+    /// Session: name, ID or unique ID prefix
     #[arg(value_name = "SESSION")]
     pub(crate) id: String,
 
-    /// Give every pane a tree of this kind: auto, worktree, clone, copy or empty
+    /// Kind of workspace for every pane: auto, worktree, clone, copy or empty (default: auto)
     #[arg(long, value_name = "KIND")]
     pub(crate) workspace: Option<WorkspaceKind>,
 
-    /// Only say what would be done
+    /// Print the changes without making them
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -79,8 +79,8 @@ Examples:
   ccmux template show default --json | jq -r '.template.files[]'";
 
 const ADD: &str = "\
-Links that lead out of the template are refused, and so is more than 64 MiB. One that has the name
-already is replaced.
+Replaces an existing template of the same name. Templates larger than 64 MiB, or with symbolic links
+that point outside the template, are refused.
 
 Examples:
   ccmux template add ~/templates/review-squad
@@ -91,9 +91,9 @@ Examples:
   ccmux template rm review-squad";
 
 const MIGRATE: &str = "\
-The session has to be stopped. Every pane gets a tree of its own, as a new pane in that directory
-would; `unit` and `workflows` of the project are copied into the session. The project is left as it
-is. Interrupted, it goes on when it is asked for again.
+The session must be stopped. Every pane gets its own workspace, as a new pane in its directory
+would, and `unit` and `workflows` of the project are copied into the session. The project is not
+changed. If the migration is interrupted, run the command again to continue.
 
 Examples:
   ccmux migrate web --dry-run

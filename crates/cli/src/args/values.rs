@@ -1,16 +1,16 @@
-//! Values of options that no other crate knows how to read.
+//! Parsers for option values.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use protocol::look::Until;
+use protocol::pane_io::Until;
 
-/// A variable for a pane: set here, or taken over from the client's environment.
+/// An environment variable for a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// Its name; not empty.
+    /// Name; never empty.
     pub(crate) name: String,
-    /// Its value; none takes the client's.
+    /// Value, or `None` to copy it from the client's environment.
     pub(crate) value: Option<String>,
 }
 
@@ -23,13 +23,13 @@ impl FromStr for Variable {
             None => (text, None),
         };
         if name.is_empty() {
-            return Err("a variable needs a name before its `=`".to_owned());
+            return Err("missing variable name before `=`".to_owned());
         }
         Ok(Self { name: name.to_owned(), value })
     }
 }
 
-/// Seconds, with or without a fraction.
+/// Parses a number of seconds, with or without a fraction.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
@@ -37,12 +37,12 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a number of seconds"))
 }
 
-/// What `wait --for` takes.
+/// Parses the condition of `wait --for`.
 pub(super) fn until(text: &str) -> Result<Until, String> {
     match text.split_once('=') {
         None if text == "exit" => Ok(Until::Exit),
         Some(("text", pattern)) if !pattern.is_empty() => Ok(Until::Text(pattern.to_owned())),
-        _ => Err(format!("wait for `exit` or `text=RE`, not for {text:?}")),
+        _ => Err(format!("expected `exit` or `text=REGEX`, got {text:?}")),
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_numbers_that_a_clock_can_count() {
+    fn seconds_rejects_values_outside_the_range_of_a_duration() {
         let cases = [
             ("0", Some(Duration::ZERO)),
             ("1.5", Some(Duration::from_millis(1500))),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_may_contain_an_equals_sign() {
+    fn until_accepts_an_equals_sign_in_the_pattern() {
         assert_eq!(until("text=a=b$").unwrap(), Until::Text("a=b$".to_owned()));
         assert_eq!(until("exit").unwrap(), Until::Exit);
     }

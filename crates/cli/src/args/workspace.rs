@@ -1,13 +1,13 @@
-//! Arguments about what workspaces are made with.
+//! Arguments of `trust` and `share`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 const TRUST: &str = "\
-A project may have commands run in every new workspace: `[workspace] setup = [[\"make\", \"deps\"]]` in
-.ccmux.toml in its root, and `teardown` likewise. They are run only after you trusted exactly what
-the file says; once it is changed, it has to be trusted again.
+A project can run commands in every new workspace: `[workspace] setup = [[\"make\", \"deps\"]]` in
+.ccmux.toml in its root directory, and likewise `teardown` when a workspace is removed. The commands
+run only after you trust the file. If the file changes, you must trust it again.
 
 Examples:
   ccmux trust
@@ -16,7 +16,7 @@ Examples:
   ccmux trust --revoke ~/src/web";
 
 const SHARE: &str = "\
-Every pane finds what is shared under $CCMUX_SHARED and can read it, not write it.
+Panes find the files under $CCMUX_SHARED. They can read them but not write them.
 
 Examples:
   ccmux share docs/style.md api.yaml
@@ -28,15 +28,15 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = TRUST)]
 pub(crate) struct TrustArgs {
-    /// The project; the one of the current directory otherwise
+    /// Directory of the project (default: the current directory)
     #[arg(conflicts_with = "list")]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Show everything that was trusted
+    /// List trusted projects
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Trust it no more
+    /// Revoke the trust in the project
     #[arg(long, conflicts_with = "list")]
     pub(crate) revoke: bool,
 }
@@ -45,19 +45,19 @@ pub(crate) struct TrustArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SHARE)]
 pub(crate) struct ShareArgs {
-    /// Files and directories to copy in; with --remove, what they are called there
+    /// Files and directories to share; with --remove, their shared names
     #[arg(value_name = "PATH", required_unless_present = "list", conflicts_with = "list")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Share them as templates, not as project files
+    /// Share the files as templates instead of project files
     #[arg(long, conflicts_with_all = ["list", "remove"])]
     pub(crate) templates: bool,
 
-    /// Show everything that is shared
+    /// List shared files
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Take them out
+    /// Stop sharing the files
     #[arg(long, conflicts_with = "list")]
     pub(crate) remove: bool,
 }

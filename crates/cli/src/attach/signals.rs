@@ -1,4 +1,4 @@
-//! Signals, as something that can be waited for together with sockets.
+//! Signals as a pollable descriptor.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,11 +10,11 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::{flag, low_level};
 
-/// Signals that end a client. A key that would send one of them is passed on to the pane instead,
-/// so these come from outside.
+/// Signals that end a client. Keys such as ctrl-c are passed to the pane, so these signals come from
+/// other processes.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-/// The signals that an attached client looks out for, as long as this lives.
+/// Handlers for the signals of an attached client, removed on drop.
 #[derive(Debug)]
 pub(super) struct Signals {
     wake: UnixStream,
@@ -24,52 +24,53 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Begins to look out.
+    /// Installs the handlers.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub(super) fn new() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let mut signals =
             Self { wake, resized: Arc::default(), ended: Arc::default(), registered: Vec::new() };
-        // The flag before the wake-up: whoever wakes must find it set.
-        signals.keep(flag::register(SIGWINCH, Arc::clone(&signals.resized))?);
+        // Register flags before wake-ups: handlers run in this order, and the flag must be set
+        // when the descriptor becomes readable.
+        signals.track(flag::register(SIGWINCH, Arc::clone(&signals.resized))?);
         for signal in ENDING {
             let number = usize::try_from(signal).expect("signal numbers are positive");
-            signals.keep(flag::register_usize(signal, Arc::clone(&signals.ended), number)?);
+            signals.track(flag::register_usize(signal, Arc::clone(&signals.ended), number)?);
         }
         for signal in ENDING.into_iter().chain([SIGWINCH]) {
-            signals.keep(low_level::pipe::register(signal, waker.try_clone()?)?);
+            signals.track(low_level::pipe::register(signal, waker.try_clone()?)?);
         }
         Ok(signals)
     }
 
-    fn keep(&mut self, id: SigId) {
+    fn track(&mut self, id: SigId) {
         self.registered.push(id);
     }
 
-    /// Whether the terminal changed its size since the last time somebody asked.
+    /// Returns whether the terminal was resized since the last call.
     pub(super) fn take_resized(&self) -> bool {
         self.resized.swap(false, Ordering::SeqCst)
     }
 
-    /// The last signal that wants us to end, since the last time somebody asked.
-    pub(super) fn take_ended(&self) -> Option<i32> {
+    /// Returns the last ending signal since the last call.
+    pub(super) fn take_ending(&self) -> Option<i32> {
         let signal = self.ended.swap(0, Ordering::SeqCst);
         i32::try_from(signal).ok().filter(|&signal| signal != 0)
     }
 
-    /// Makes the next wait wait again. Comes before the questions, or a signal could be missed.
-    pub(super) fn calm(&self) {
+    /// Drains the descriptor. Call this before the `take_` functions so that no signal is missed.
+    pub(super) fn drain(&self) {
         let mut rest = [0; 64];
         while (&self.wake).read(&mut rest).is_ok_and(|read| read > 0) {}
     }
 }
 
 impl AsFd for Signals {
-    /// Readable when there is something to ask for.
+    /// Readable when a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

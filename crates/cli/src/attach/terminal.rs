@@ -1,4 +1,4 @@
-//! The user's terminal: what it is, how it was, and the promise that it will be so again.
+//! The user's terminal, and restoring its state.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,25 +13,26 @@ use rustix::io::Errno;
 use rustix::process::getpgrp;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 
-/// How long a terminal that takes no output may hold us up when we leave.
-const STALLED: Duration = Duration::from_secs(1);
+/// How long to wait for a terminal that accepts no output when restoring it.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the user sits.
+/// The user's terminal.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     input: OwnedFd,
     output: OwnedFd,
-    /// Input and output are one terminal, open for both: it can be handed to a keeper.
+    /// Whether input and output are the same terminal, open for reading and writing, so that one
+    /// descriptor can be passed to a keeper.
     can_be_passed: bool,
 }
 
 impl Terminal {
-    /// The terminal of this process; none if it has none to read keys from and paint on.
+    /// Returns the terminal of this process, if standard input and output are terminals.
     pub(crate) fn of_this_process() -> Option<Self> {
         Self::of(io::stdin().as_fd(), io::stdout().as_fd())
     }
 
-    /// The terminal behind these descriptors.
+    /// Returns the terminal of these descriptors.
     pub(super) fn of(input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Option<Self> {
         if !input.is_terminal() || !output.is_terminal() {
             return None;
@@ -49,75 +50,75 @@ impl Terminal {
         })
     }
 
-    /// The descriptor for the keeper, where one will do for both directions.
+    /// Returns the descriptor for the keeper, if one serves both directions.
     pub(crate) fn to_pass(&self) -> Option<BorrowedFd<'_>> {
         self.can_be_passed.then(|| self.input.as_fd())
     }
 
-    /// Whether another job of the user's shell has it. A terminal that is not ours to control
-    /// has no jobs that we could know of.
+    /// Returns whether another job of the user's shell is in the foreground (false if this is not
+    /// the controlling terminal).
     pub(crate) fn is_busy(&self) -> bool {
         tcgetpgrp(&self.input).is_ok_and(|foreground| foreground != getpgrp())
     }
 
-    /// Where keys come from.
+    /// Returns the descriptor for reading input.
     pub(crate) fn input(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
     }
 
-    /// Its size; none if it does not know.
+    /// Returns its size, if known.
     pub(crate) fn size(&self) -> Option<Size> {
         let size = tcgetwinsize(&self.output).ok()?;
         (size.ws_col > 0 && size.ws_row > 0).then(|| Size::clamped(size.ws_col, size.ws_row))
     }
 
-    /// Passes keys on as they are typed, and everything else as it is.
+    /// Switches to raw mode.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub(crate) fn make_raw(&self) -> io::Result<()> {
         let mut raw = tcgetattr(&self.input)?;
         raw.make_raw();
         Ok(tcsetattr(&self.input, OptionalActions::Now, &raw)?)
     }
 
-    /// Writes all of it, however long the terminal takes.
+    /// Writes all bytes, without a timeout.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The system's error.
     pub(crate) fn paint(&self, bytes: &[u8]) -> io::Result<()> {
         write_until(&self.output, bytes, None)
     }
 }
 
-/// Puts the terminal back as it was: when dropped, and before a panic is printed.
+/// Restores the terminal when dropped and before a panic message is printed.
 ///
 /// # Invariant
 ///
-/// It happens once, whoever comes first.
+/// The terminal is restored exactly once.
 #[derive(Debug)]
 #[must_use = "the terminal is restored when this is dropped"]
 pub(crate) struct Restore(Arc<Mutex<Option<Saved>>>);
 
-/// What the terminal was like.
+/// The saved state of the terminal.
 #[derive(Debug)]
 struct Saved {
     input: OwnedFd,
     output: OwnedFd,
     termios: Termios,
-    /// The flags belong to the terminal's open file and are shared with the user's shell.
+    /// The flags belong to the open file description, which the user's shell shares.
     input_flags: OFlags,
     output_flags: OFlags,
 }
 
 impl Restore {
-    /// Remembers what the terminal is like now.
+    /// Saves the current state of the terminal.
     ///
     /// # Errors
     ///
-    /// The system's; nothing was changed, and nothing will be.
+    /// The system's error; nothing was changed.
     pub(crate) fn later(terminal: &Terminal) -> io::Result<Self> {
         Ok(Self(Arc::new(Mutex::new(Some(Saved {
             input: terminal.input.try_clone()?,
@@ -128,7 +129,7 @@ impl Restore {
         })))))
     }
 
-    /// Also before the message of a panic, which nobody could read otherwise.
+    /// Restores the terminal before a panic message as well, so that the message is readable.
     pub(crate) fn also_on_panic(&self) {
         let saved = Arc::clone(&self.0);
         let print = std::panic::take_hook();
@@ -148,17 +149,17 @@ impl Drop for Restore {
 fn restore(saved: &Mutex<Option<Saved>>) {
     let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(saved) = saved {
-        // Each step is worth trying whatever became of the others: the terminal may be gone.
-        let _gone = fcntl_setfl(&saved.output, saved.output_flags | OFlags::NONBLOCK);
-        let stalled = Instant::now() + STALLED;
-        let _gone = write_until(&saved.output, &outer::leave(), Some(stalled));
-        let _gone = fcntl_setfl(&saved.output, saved.output_flags);
-        let _gone = fcntl_setfl(&saved.input, saved.input_flags);
-        let _gone = tcsetattr(&saved.input, OptionalActions::Now, &saved.termios);
+        // Try every step even if others fail: the terminal may be closed.
+        let _closed = fcntl_setfl(&saved.output, saved.output_flags | OFlags::NONBLOCK);
+        let deadline = Instant::now() + RESTORE_TIMEOUT;
+        let _closed = write_until(&saved.output, &outer::leave(), Some(deadline));
+        let _closed = fcntl_setfl(&saved.output, saved.output_flags);
+        let _closed = fcntl_setfl(&saved.input, saved.input_flags);
+        let _closed = tcsetattr(&saved.input, OptionalActions::Now, &saved.termios);
     }
 }
 
-/// Writes all of it, or gives up at the deadline. Works whether the descriptor blocks or not.
+/// Writes all bytes or fails at the deadline, for blocking and non-blocking descriptors.
 fn write_until(to: &OwnedFd, mut bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(to, bytes) {
@@ -192,7 +193,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Both ends of a new terminal: what its user sees, and what programs open.
+    /// Opens a pseudoterminal: the user's end and the program's end.
     pub(in crate::attach) fn pty(flags: OFlags) -> (File, OwnedFd) {
         let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&user).unwrap();
@@ -203,7 +204,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_terminal_can_be_passed_if_one_descriptor_does_for_both_directions() {
+    fn terminal_can_be_passed_only_with_one_descriptor_for_both_directions() {
         let (_one_user, one) = pty(OFlags::RDWR);
         let (_other_user, other) = pty(OFlags::RDWR);
         let (_half_user, half) = pty(OFlags::RDONLY);
@@ -220,7 +221,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whatever_was_done_to_the_terminal_is_undone() {
+    fn restore_undoes_all_changes_to_the_terminal() {
         let (mut user, program) = pty(OFlags::RDWR);
         let terminal = Terminal::of(program.as_fd(), program.as_fd()).unwrap();
         let before = tcgetattr(&program).unwrap();
@@ -238,14 +239,15 @@ pub(super) mod tests {
         assert_eq!(fcntl_getfl(&program).unwrap(), flags_before);
         let mut seen = vec![0; outer::leave().len()];
         user.read_exact(&mut seen).unwrap();
-        // The last sequence comes through whether or not line feeds are translated.
+        // The last sequence is unchanged whether or not line feeds are translated.
         assert!(seen.windows(8).any(|bytes| bytes == b"\x1b[?1049l"), "{seen:?}");
     }
 
     #[test]
-    fn a_terminal_that_takes_nothing_cannot_hold_us_for_ever() {
+    fn write_to_stalled_terminal_times_out() {
         let (_user, program) = pty(OFlags::RDWR | OFlags::NONBLOCK);
-        // What it took is moved on a moment later, which makes room again, until the end is full.
+        // The kernel moves written bytes on after a moment, which makes room until both buffers
+        // are full.
         let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         loop {
             while rustix::io::write(&program, b"x").is_ok() {}

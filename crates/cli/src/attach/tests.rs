@@ -1,4 +1,4 @@
-//! An attachment with both of its ends played by the test: the keeper and the user.
+//! Attachments with the keeper and the user played by the test.
 
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -8,8 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::{EndingReason, Size, Timestamp};
-use protocol::pane::{Attach, DetachReason, Detached, Reply};
-use protocol::{Decoder, Frame, Kind};
+use protocol::greeting::Hello;
+use protocol::pane::{Attach, Attached, DetachReason, Detached, Reply};
+use protocol::{Decoder, Frame, Kind, frame};
 use rustix::fs::{OFlags, fstat};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -19,26 +20,30 @@ use signal_hook::low_level::raise;
 use super::terminal::tests::pty;
 use super::*;
 
-/// Signals are sent to the whole process: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
+/// Serialises the tests, because signals are sent to the whole process.
+fn exclusive() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The user's end of a terminal, the terminal, the keeper's end of a socket, and the client's.
+/// The user's end of a terminal, the terminal, the keeper's end of a connection, and the client's.
 struct Scene {
     user: std::fs::File,
     program: OwnedFd,
     terminal: Terminal,
     keeper: UnixStream,
-    client: UnixStream,
+    client: Connection,
 }
 
 fn scene() -> Scene {
     let (user, program) = pty(OFlags::RDWR);
     resize(&program, 100, 30);
     let terminal = Terminal::of(program.as_fd(), program.as_fd()).unwrap();
-    let (keeper, client) = UnixStream::pair().unwrap();
+    let (mut keeper, client) = UnixStream::pair().unwrap();
+    let welcome = Hello::current().answer(1, "keeper").unwrap();
+    frame::write(&mut keeper, &Frame::json(Kind::Welcome, &welcome)).unwrap();
+    let client = Connection::handshake(client).unwrap();
+    frame::read(&mut keeper).unwrap().expect("a hello");
     Scene { user, program, terminal, keeper, client }
 }
 
@@ -51,8 +56,8 @@ fn detached() -> Frame {
     Frame::json(Kind::Detached, &Detached { why: DetachReason::Asked })
 }
 
-/// What the keeper was told until the client let go.
-fn told(keeper: &mut UnixStream) -> Vec<Frame> {
+/// Returns the frames the keeper received until the client closed the connection.
+fn received(keeper: &mut UnixStream) -> Vec<Frame> {
     let (mut bytes, mut decoder, mut frames) = (Vec::new(), Decoder::default(), Vec::new());
     keeper.read_to_end(&mut bytes).unwrap();
     decoder.push(&bytes);
@@ -63,12 +68,13 @@ fn told(keeper: &mut UnixStream) -> Vec<Frame> {
 }
 
 #[test]
-fn the_terminal_itself_goes_to_the_keeper_with_the_first_frame() {
-    let _alone = alone();
+fn terminal_is_passed_to_the_keeper_with_the_attach_frame() {
+    let _exclusive = exclusive();
     let scene = scene();
     let signals = Signals::new().unwrap();
 
-    Watch::attach(&scene.client, &scene.terminal, &signals, View::Terminal, true).unwrap();
+    let _watch =
+        Watch::attach(scene.client, &scene.terminal, &signals, View::Terminal, true).unwrap();
 
     let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -97,22 +103,23 @@ fn the_terminal_itself_goes_to_the_keeper_with_the_first_frame() {
 }
 
 #[test]
-fn the_keeper_says_how_it_ended_and_its_silence_says_so_too() {
-    let _alone = alone();
+fn outcome_follows_from_the_last_frame_of_the_keeper() {
+    let _exclusive = exclusive();
     let ending = Ending::of(Some(3), None, EndingReason::Exited, Timestamp(0));
     let refusal = ErrorBody::new(ErrorCode::Conflict, "no");
-    let attached = Frame::new(Kind::Attached, b"{}".to_vec()).encode();
+    let size = Size::new(100, 30).unwrap();
+    let attached = Frame::json(Kind::Attached, &Attached { size, log_end: 0 }).encode();
     let cases = [
         (detached().encode(), Ok(Outcome::Detached)),
         (Frame::json(Kind::Ended, &ending).encode(), Ok(Outcome::Ended(ending))),
         (Vec::new(), Ok(Outcome::KeeperGone)),
-        (b"garbage that is no frame".to_vec(), Ok(Outcome::KeeperGone)),
+        (b"garbage that is not a frame".to_vec(), Ok(Outcome::KeeperGone)),
         (Frame::json(Kind::Reply, &Reply::Error(refusal.clone())).encode(), Err(refusal)),
     ];
     for (bytes, expected) in cases {
         let mut scene = scene();
         let signals = Signals::new().unwrap();
-        let (client, terminal) = (&scene.client, &scene.terminal);
+        let (client, terminal) = (scene.client, &scene.terminal);
         let watch = Watch::attach(client, terminal, &signals, View::Terminal, false).unwrap();
         scene.keeper.write_all(&attached).unwrap();
         scene.keeper.write_all(&bytes).unwrap();
@@ -123,16 +130,16 @@ fn the_keeper_says_how_it_ended_and_its_silence_says_so_too() {
 }
 
 #[test]
-fn keys_and_pictures_are_relayed_where_the_terminal_cannot_be_passed() {
-    let _alone = alone();
+fn relay_forwards_input_and_output() {
+    let _exclusive = exclusive();
     let mut scene = scene();
     let signals = Signals::new().unwrap();
     scene.terminal.make_raw().unwrap();
-    let (client, terminal) = (&scene.client, &scene.terminal);
+    let (client, terminal) = (scene.client, &scene.terminal);
     let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
     scene.user.write_all(b"ls\r\x02d").unwrap();
     let mut keeper = scene.keeper.try_clone().unwrap();
-    // A keeper that paints, and lets go when it has seen the key for it.
+    // A keeper that paints, and detaches when it has received the detach key.
     let keeper = std::thread::spawn(move || {
         let mut decoder = Decoder::default();
         let mut keys = Vec::new();
@@ -161,11 +168,11 @@ fn keys_and_pictures_are_relayed_where_the_terminal_cannot_be_passed() {
 }
 
 #[test]
-fn a_new_size_is_told_to_the_keeper() {
-    let _alone = alone();
+fn resize_is_forwarded_to_the_keeper() {
+    let _exclusive = exclusive();
     let mut scene = scene();
     let signals = Signals::new().unwrap();
-    let (client, terminal) = (&scene.client, &scene.terminal);
+    let (client, terminal) = (scene.client, &scene.terminal);
     let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
     resize(&scene.program, 120, 40);
     raise(SIGWINCH).unwrap();
@@ -173,36 +180,34 @@ fn a_new_size_is_told_to_the_keeper() {
 
     watch.run().unwrap();
 
-    drop(scene.client);
-    let told = told(&mut scene.keeper);
-    let resize = told.iter().find(|frame| frame.kind == Kind::Resize).unwrap();
+    let frames = received(&mut scene.keeper);
+    let resize = frames.iter().find(|frame| frame.kind == Kind::Resize).unwrap();
     assert_eq!(resize.parse::<Size>().unwrap(), Size::new(120, 40).unwrap());
 }
 
 #[test]
-fn a_signal_detaches_and_is_waited_for_only_briefly() {
-    let _alone = alone();
-    for keeper_answers in [true, false] {
+fn signal_detaches_even_if_the_keeper_does_not_confirm() {
+    let _exclusive = exclusive();
+    for keeper_confirms in [true, false] {
         let mut scene = scene();
         let signals = Signals::new().unwrap();
-        let (client, terminal) = (&scene.client, &scene.terminal);
+        let (client, terminal) = (scene.client, &scene.terminal);
         let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
         raise(SIGTERM).unwrap();
-        if keeper_answers {
+        if keeper_confirms {
             scene.keeper.write_all(&detached().encode()).unwrap();
         }
 
         let outcome = watch.run();
 
         assert_eq!(outcome, Ok(Outcome::Signal(SIGTERM)));
-        drop(scene.client);
-        assert!(told(&mut scene.keeper).iter().any(|frame| frame.kind == Kind::Detach));
+        assert!(received(&mut scene.keeper).iter().any(|frame| frame.kind == Kind::Detach));
     }
 }
 
 #[test]
-fn the_terminal_is_restored_before_a_panic_is_printed() {
-    let _alone = alone();
+fn terminal_is_restored_before_a_panic_message() {
+    let _exclusive = exclusive();
     let scene = scene();
     let restore = Restore::later(&scene.terminal).unwrap();
     restore.also_on_panic();
@@ -211,20 +216,20 @@ fn the_terminal_is_restored_before_a_panic_is_printed() {
     let panicked = catch_unwind(AssertUnwindSafe(|| panic!("on purpose")));
 
     assert!(panicked.is_err());
-    // The guard still lives: it was the hook that did it.
+    // The guard is still alive, so the panic hook restored the terminal.
     assert!(tcgetattr(&scene.program).unwrap().local_modes.contains(LocalModes::ICANON));
     drop(restore);
 }
 
 #[test]
-fn a_pane_is_not_attached_to_itself() {
+fn attaching_a_pane_to_itself_is_refused() {
     let name = "dev1".parse().unwrap();
     let pane = PaneId::from_random([7; 16]);
     let target = Target { pane, name: &name, dir: Path::new("/nowhere") };
 
-    let refused = refuse_itself(Some(&pane.to_string()), &target).unwrap_err();
+    let refused = refuse_own_pane(Some(&pane.to_string()), &target).unwrap_err();
 
     assert_eq!(refused.code, ErrorCode::Conflict);
-    assert!(refuse_itself(None, &target).is_ok());
-    assert!(refuse_itself(Some("another"), &target).is_ok());
+    assert!(refuse_own_pane(None, &target).is_ok());
+    assert!(refuse_own_pane(Some("another"), &target).is_ok());
 }

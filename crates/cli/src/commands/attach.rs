@@ -13,7 +13,7 @@ use crate::failure::{Failure, unexpected};
 pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<(), Failure> {
     let terminal = needs_terminal()?;
     let locate = Request::Locate { target: args.id.clone() };
-    let response = Link::new(context).ask_again(|| locate.clone())?;
+    let response = Link::new(context).request_retry(|| locate.clone())?;
     let Response::Located { pane, name, dir } = response else {
         return Err(unexpected(&response).into());
     };

@@ -1,4 +1,4 @@
-//! `ccmux` without a verb: be in a pane, whatever that takes.
+//! `ccmux` without a command: attach to a pane, or start one.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ use crate::failure::{Failure, unexpected};
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     match Terminal::of_this_process().filter(|terminal| !context.out.json && !terminal.is_busy()) {
         Some(terminal) => attach_to_last(context, &terminal),
-        None => say_what_next(context),
+        None => print_overview(context),
     }
 }
 
-/// Attaches to the pane created last among those alive, or to a shell in a new one.
+/// Attaches to the most recently created live pane, or to a shell in a new pane.
 fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure> {
-    let located = Link::new(context).ask_again(|| Request::Locate { target: None });
+    let located = Link::new(context).request_retry(|| Request::Locate { target: None });
     match located {
         Ok(Response::Located { pane, name, dir }) => {
             let target = Target { pane, name: &name, dir: Path::new(&dir) };
@@ -34,29 +34,29 @@ fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure>
     }
 }
 
-/// Starts a shell in a new pane. Where no tree follows from the directory, as in a home, the pane
-/// works in the directory itself: who types nothing but `ccmux` is not asked what to choose.
+/// Starts a shell in a new pane. Where no workspace can be chosen automatically, for example in a
+/// home directory, the pane uses the directory itself instead of failing.
 fn start(context: &Context) -> Result<(), Failure> {
     let started = new::run(context, &NewArgs::default());
     let Err(Failure::Error(body)) = &started else { return started };
     if body.code != ErrorCode::Conflict {
         return started;
     }
-    context.out.warn(&format!("{}, so the new pane works in it directly", body.message));
+    context.out.warn(&format!("{}; the new pane uses the directory directly", body.message));
     let shared = NewArgs { workspace: Some(WorkspaceKind::Shared), ..NewArgs::default() };
     new::run(context, &shared)
 }
 
-fn say_what_next(context: &Context) -> Result<(), Failure> {
+fn print_overview(context: &Context) -> Result<(), Failure> {
     let status = daemon::status(&mut Link::new(context))?;
     context.out.answer(&status, |status, _| {
         format!(
-            "ccmux {} is ready in {} (daemon {}, {} panes)\n\
+            "ccmux {} is running in {} (daemon pid {}, {} panes)\n\
              \n\
-             ccmux new -d -- COMMAND   start something in a pane\n\
-             ccmux ls                  see what runs\n\
-             ccmux attach              look at it, from a terminal\n\
-             ccmux --help              everything else\n",
+             ccmux new -d -- COMMAND   start a command in a new pane\n\
+             ccmux ls                  list sessions and panes\n\
+             ccmux attach              attach to a pane, from a terminal\n\
+             ccmux --help              show all commands\n",
             status.version, status.home, status.pid, status.panes
         )
     })

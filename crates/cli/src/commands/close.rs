@@ -1,4 +1,4 @@
-//! `ccmux close`: end panes and retire their directories.
+//! `ccmux close`: stop panes and move their directories to the trash.
 
 use protocol::control::{Request, Response};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::each::{Counted, each};
 use crate::failure::{Failure, unexpected};
 
-/// What `close --json` prints.
+/// Output of `close --json`.
 #[derive(Serialize)]
 struct Closed<'a> {
     closed: Vec<&'a str>,
@@ -22,7 +22,7 @@ pub(super) fn run(context: &Context, args: &CloseArgs) -> Result<(), Failure> {
     let answers = each(context, &args.ids, |link, id| {
         let close =
             Request::Close { target: id.to_owned(), grace_ms, discard: args.discard.clone() };
-        let response = link.ask_once(&close, "the pane may or may not be closed")?;
+        let response = link.request_once(&close, "the pane may or may not have been closed")?;
         if response == Response::Done { Ok(()) } else { Err(unexpected(&response)) }
     });
 

@@ -1,4 +1,4 @@
-//! `ccmux completions`: print a completion script for a shell.
+//! `ccmux completions`: print a shell completion script.
 
 use clap::CommandFactory as _;
 

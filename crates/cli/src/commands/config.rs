@@ -1,6 +1,6 @@
-//! `ccmux config`: show the configuration in force, and where each value comes from.
+//! `ccmux config`: show the effective configuration and the source of each value.
 //!
-//! Works without a daemon, and reads the file as a daemon that is started now would.
+//! Does not need a daemon; reads the file in the same way as a daemon does at start.
 
 use model::config::Config;
 use model::config::keys::entries;
@@ -8,6 +8,7 @@ use model::config::sample::{assignment, sample};
 use model::config::value::Value;
 use model::environment;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::daemon::{Loaded, Origin, configuration};
 use crate::args::ConfigArgs;
@@ -15,27 +16,27 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Output, Style, printable};
 
-/// Longer values do not push the origins of all others to the right.
-const MOST_ALIGNED: usize = 60;
+/// Origins are aligned behind values of up to this many columns.
+const MAX_ALIGNED: usize = 60;
 
-/// What `config --json` prints.
+/// Output of `config --json`.
 #[derive(Debug, Serialize)]
 struct Shown {
-    /// Where the file is, or would be.
+    /// Path of the configuration file.
     path: String,
-    /// Whether there is one.
+    /// Whether the file exists.
     exists: bool,
-    /// Every value in force.
+    /// All effective values.
     values: Vec<ShownValue>,
 }
 
-/// What `config --defaults --json` prints.
+/// Output of `config --defaults --json`.
 #[derive(Debug, Serialize)]
 struct Defaults {
     values: Vec<ShownValue>,
 }
 
-/// What `config --check --json` prints of a file with nothing wrong in it.
+/// Output of `config --check --json` for a valid file.
 #[derive(Debug, Serialize)]
 struct Checked {
     path: String,
@@ -62,7 +63,7 @@ pub(super) fn run(context: &Context, args: &ConfigArgs) -> Result<(), Failure> {
     context.out.answer(&Shown::of(&loaded), Shown::text)
 }
 
-/// Needs no state root: what it prints is the same everywhere.
+/// Prints the default configuration. Does not need a state root.
 pub(super) fn print_defaults(out: &Output) -> Result<(), Failure> {
     let values = entries(&Config::default())
         .into_iter()
@@ -74,9 +75,9 @@ pub(super) fn print_defaults(out: &Output) -> Result<(), Failure> {
 fn verdict(checked: &Checked) -> String {
     let path = printable(&checked.path);
     if checked.exists {
-        format!("{path}: nothing is wrong\n")
+        format!("{path}: valid\n")
     } else {
-        format!("{path} does not exist; the defaults are in force\n")
+        format!("{path} does not exist; using the defaults\n")
     }
 }
 
@@ -86,7 +87,7 @@ impl Shown {
             .values()
             .into_iter()
             .map(|found| ShownValue {
-                value: without_secrets(&found.key, found.value),
+                value: mask_secrets(&found.key, found.value),
                 key: found.key,
                 origin: found.origin,
             })
@@ -94,31 +95,32 @@ impl Shown {
         Self { path: loaded.path.display().to_string(), exists: loaded.exists, values }
     }
 
-    /// For people: a file that would say the same, with where each value comes from beside it.
+    /// Formats the values as a configuration file, with the source of each value in a comment.
     fn text(&self, _style: Style) -> String {
         let state = if self.exists { "" } else { " does not exist" };
         let mut lines = vec![format!("# {}{state}", printable(&self.path)), String::new()];
         let mut assignments: Vec<_> = self.values.iter().map(ShownValue::lines).collect();
-        let widths = assignments.iter().map(|lines| lines[0].chars().count());
-        let aligned = widths.filter(|width| *width <= MOST_ALIGNED).max().unwrap_or(0);
+        let widths = assignments.iter().map(|lines| lines[0].width());
+        let aligned = widths.filter(|width| *width <= MAX_ALIGNED).max().unwrap_or(0);
         for (value, lines) in self.values.iter().zip(&mut assignments) {
-            lines[0] = format!("{:<aligned$}  # {}", lines[0], value.short_origin());
+            let padding = " ".repeat(aligned.saturating_sub(lines[0].width()));
+            lines[0] = format!("{}{padding}  # {}", lines[0], value.short_origin());
         }
         lines.extend(assignments.into_iter().flatten());
         lines.join("\n") + "\n"
     }
 }
 
-/// Variables may be secrets, and what is printed ends up in logs.
-fn without_secrets(key: &str, value: Value) -> Value {
+/// Masks secrets in environment variables, because the output may end up in logs.
+fn mask_secrets(key: &str, value: Value) -> Value {
     let Value::Table(entries) = &value else { return value };
     if key != "env" && !key.ends_with(".env") {
         return value;
     }
-    let safe = |(name, text): (&String, &String)| {
+    let masked = |(name, text): (&String, &String)| {
         (name.clone(), environment::shown(name, text).to_owned())
     };
-    Value::Table(entries.iter().map(safe).collect())
+    Value::Table(entries.iter().map(masked).collect())
 }
 
 impl ShownValue {
@@ -129,7 +131,7 @@ impl ShownValue {
         assignment(&self.key, &self.value)
     }
 
-    /// Without the directory, which is at the top already.
+    /// Returns the origin without the directory, which is in the first line of the output.
     fn short_origin(&self) -> String {
         match &self.origin {
             Origin::Default => self.origin.to_string(),
@@ -177,24 +179,24 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_shown_with_where_it_comes_from() {
+    fn text_shows_every_value_with_its_origin() {
         insta::assert_snapshot!(shown().text(style()));
     }
 
     #[test]
-    fn the_configuration_for_programs_has_the_shape_of_the_contract() {
+    fn json_has_the_documented_fields() {
         insta::assert_snapshot!(serde_json::to_string_pretty(&shown()).unwrap());
     }
 
     #[test]
-    fn the_defaults_are_a_file_to_begin_with() {
+    fn defaults_are_a_complete_configuration_file() {
         insta::assert_snapshot!(sample());
     }
 
     #[test]
-    fn a_missing_file_is_no_fault() {
+    fn check_accepts_a_missing_file() {
         let missing = Checked { path: "/s/ccmux.toml".to_owned(), exists: false, valid: true };
         let text = verdict(&missing);
-        assert_eq!(text, "/s/ccmux.toml does not exist; the defaults are in force\n");
+        assert_eq!(text, "/s/ccmux.toml does not exist; using the defaults\n");
     }
 }

@@ -1,9 +1,10 @@
-//! `ccmux daemon`: control the daemon. The only file that knows the daemon's crate.
+//! `ccmux daemon`: manage the daemon. The only file that depends on the daemon crate.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::team::Team;
 use protocol::control::{DaemonStatus, Request, Response};
@@ -18,10 +19,13 @@ use crate::failure::{Failure, unexpected};
 
 pub(super) use ::daemon::config::{Loaded, Origin};
 
-/// What `daemon stop --json` prints.
+/// How long a daemon without a socket may take to end.
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Output of `daemon stop --json`.
 #[derive(Serialize)]
 struct Stopped {
-    /// Whether there was one to stop.
+    /// Whether a daemon was running.
     stopped: bool,
 }
 
@@ -34,50 +38,50 @@ pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Fail
     }
 }
 
-/// The configuration, as a daemon that is started now would read it.
+/// Loads the configuration in the same way as a daemon does at start.
 ///
 /// # Errors
 ///
-/// If there is anything wrong with the state root, or with the file; a usage error for the latter.
+/// If the state root is unusable, or with a usage error if the file is invalid.
 pub(super) fn configuration(context: &Context) -> Result<Loaded, ErrorBody> {
     let root = ::daemon::StateRoot::open(&context.home)
         .map_err(|error| ErrorBody::new(ErrorCode::Failed, error.to_string()).hint(error.hint()))?;
     ::daemon::config::load(&root, &model::agent::BUILT_IN).map_err(|error| {
-        let code = if error.is_of_the_file() { ErrorCode::Usage } else { ErrorCode::Failed };
+        let code = if error.is_in_file() { ErrorCode::Usage } else { ErrorCode::Failed };
         ErrorBody::new(code, error.to_string()).hint(error.hint())
     })
 }
 
-/// The team that a file describes.
+/// Loads a team file.
 ///
 /// # Errors
 ///
-/// What is wrong with it, with line and column.
+/// If the file is invalid, with line and column.
 pub(super) fn team_file(path: &Path) -> Result<Team, ErrorBody> {
-    ::daemon::team::load(path).map_err(|error| not_a_team(&error))
+    ::daemon::team::load(path).map_err(|error| invalid_team(&error))
 }
 
-/// The team that a text describes.
+/// Parses the text of a team file.
 ///
 /// # Errors
 ///
-/// What is wrong with it, with line and column.
+/// If the text is invalid, with line and column.
 pub(super) fn team_text(text: &str, path: &Path) -> Result<Team, ErrorBody> {
-    ::daemon::team::parse(text, path).map_err(|error| not_a_team(&error))
+    ::daemon::team::parse(text, path).map_err(|error| invalid_team(&error))
 }
 
-fn not_a_team(error: &::daemon::team::TeamError) -> ErrorBody {
+fn invalid_team(error: &::daemon::team::TeamError) -> ErrorBody {
     ErrorBody::new(ErrorCode::Usage, error.to_string())
-        .hint("`ccmux up --preset seven --print` writes a file to begin with")
+        .hint("`ccmux up --preset seven --print` prints an example")
 }
 
-/// What the daemon says of itself.
+/// Returns the status of the daemon.
 ///
 /// # Errors
 ///
-/// If none answers.
+/// If no daemon answers.
 pub(super) fn status(link: &mut Link<'_>) -> Result<DaemonStatus, ErrorBody> {
-    let response = link.ask_again(|| Request::DaemonStatus)?;
+    let response = link.request_retry(|| Request::DaemonStatus)?;
     let Response::Status(status) = response else { return Err(unexpected(&response)) };
     Ok(status)
 }
@@ -91,32 +95,41 @@ fn report(context: &Context, link: &mut Link<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the daemon. That none runs is what was wanted, too.
+/// Stops the daemon. Succeeds if none is running.
 fn stop(context: &Context) -> Result<(), Failure> {
     let progress = context.out.progress("stopping the daemon…");
-    let stopped = Link::to_running(context).end_daemon()?;
+    let running = ::daemon::RunningDaemon::find(&context.home);
+    if let Some(pid) = running.as_ref().filter(|daemon| daemon.is_stopped()).map(|d| d.pid()) {
+        let message = format!("the daemon (pid {pid}) is stopped by a signal and cannot answer");
+        let hint = format!("`kill -CONT {pid}` continues it");
+        return Err(ErrorBody::new(ErrorCode::Failed, message).hint(hint).into());
+    }
+    // Without its socket, a daemon is found by its lock.
+    let stopped = Link::to_running(context).stop_daemon()?
+        || running.is_some_and(|daemon| daemon.terminate(TERMINATE_TIMEOUT));
     drop(progress);
     context.out.answer(&Stopped { stopped }, |answer, _| match answer.stopped {
-        true => "stopped the daemon; panes run on\n".to_owned(),
+        true => "stopped the daemon; panes keep running\n".to_owned(),
         false => format!("no daemon is running for {}\n", context.home.display()),
     })
 }
 
-/// Is the daemon, until it is stopped.
+/// Runs as the daemon until it is stopped.
 fn serve(context: &Context, args: &DaemonRunArgs) -> Result<(), Failure> {
     let exe = context.exe()?;
     if !args.detached {
         return Ok(start(context, exe, None)?);
     }
-    let ready = leave_client().map_err(|error| Failure::io("leave the client", &error))?;
+    let ready =
+        detach_from_client().map_err(|error| Failure::io("detach from the client", &error))?;
     Ok(start(context, exe, Some(ready))?)
 }
 
-/// Leaves the session of the client that started us, and gives the pipe on which to tell it how
-/// that went. Nothing of ours writes to its standard output from now on.
-fn leave_client() -> io::Result<File> {
+/// Detaches from the client that started this process, and returns the pipe to report readiness
+/// on. Standard output is redirected to `/dev/null`.
+fn detach_from_client() -> io::Result<File> {
     ::daemon::close_inherited()?;
-    // Fails only for the leader of a group, which nobody who starts us in this way makes us.
+    // Fails only for a process group leader, which a child of the client is not.
     let _leader = rustix::process::setsid();
     let ready = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;

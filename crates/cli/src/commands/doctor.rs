@@ -1,4 +1,4 @@
-//! `ccmux doctor`: check that everything is as it should be, and say what to do where it is not.
+//! `ccmux doctor`: check panes, directories and configuration for problems and suggest fixes.
 
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
@@ -13,13 +13,13 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
         client_env: context.env.for_doctor(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let progress = context.out.progress("looking at everything…");
+    let progress = context.out.progress("checking…");
 
-    let response = Link::new(context).ask_again(|| doctor.clone())?;
+    let response = Link::new(context).request_retry(|| doctor.clone())?;
 
     drop(progress);
     let Response::Health(health) = response else { return Err(unexpected(&response).into()) };
     context.out.answer(&health, describe::health)?;
-    // What is wrong was told; the exit code tells it to scripts.
-    if health.ok { Ok(()) } else { Err(Failure::Told(ErrorCode::Conflict)) }
+    // The findings have been printed; the exit code is for scripts.
+    if health.ok { Ok(()) } else { Err(Failure::Reported(ErrorCode::Conflict)) }
 }

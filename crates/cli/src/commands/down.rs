@@ -1,4 +1,4 @@
-//! `ccmux down`: end every process of a team.
+//! `ccmux down`: stop all panes of a team.
 
 use std::path::Path;
 
@@ -17,28 +17,28 @@ use crate::failure::Failure;
 
 pub(super) fn run(context: &Context, args: &DownArgs) -> Result<(), Failure> {
     let target = target(&args.team)?;
-    let shown = Link::new(context).ask_again(|| Request::Show { target: target.clone() })?;
+    let shown = Link::new(context).request_retry(|| Request::Show { target: target.clone() })?;
     let id = match Shown::from_response(shown)? {
         Shown::Session(answer) => answer.session.id.to_string(),
         Shown::Pane(answer) => {
-            let message = format!("{target:?} is a pane, and only whole teams are ended");
+            let message = format!("{target:?} is a pane, not a team");
             return Err(ErrorBody::new(ErrorCode::Conflict, message)
-                .hint(format!("end it with `ccmux stop {}`", answer.pane.id.short()))
+                .hint(format!("stop the pane with `ccmux stop {}`", answer.pane.id.short()))
                 .into());
         }
     };
     let (ids, grace) = (vec![id], args.grace);
     if args.purge {
         let discard = args.discard.clone();
-        return purge::run(context, &PurgeArgs { ids, grace, discard, yes: args.yes });
+        return purge::run(context, &PurgeArgs { ids, grace, discard, now: false, yes: args.yes });
     }
     stop::run(context, &StopArgs { ids, grace })
 }
 
-/// The session that is meant: of a file, the one that it describes.
+/// Returns the name or ID of the session; for a team file, the name of its session.
 fn target(team: &str) -> Result<String, ErrorBody> {
     let path = Path::new(team);
-    // A name has no slash, and a file that is meant is there or looks like one.
+    // Session names contain no slash. A missing file is recognised by its form.
     let is_file = path.is_file() || team.contains('/') || team.ends_with(".toml");
     if !is_file {
         return Ok(team.to_owned());

@@ -1,4 +1,4 @@
-//! `ccmux env`: show the environment of a pane, and who set what of it.
+//! `ccmux env`: show the environment of a pane and the source of each variable.
 
 use protocol::control::{Request, Response};
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, unexpected};
 
 pub(super) fn run(context: &Context, args: &EnvArgs) -> Result<(), Failure> {
     let ask = Request::Env { target: args.id.clone() };
-    let response = Link::new(context).ask_again(|| ask.clone())?;
+    let response = Link::new(context).request_retry(|| ask.clone())?;
     let Response::Environment(mut view) = response else {
         return Err(unexpected(&response).into());
     };

@@ -1,11 +1,10 @@
-//! `ccmux gc`: delete what has been in the trash for long enough, and retire what belongs to no
-//! pane.
+//! `ccmux gc`: delete expired trash and move orphaned directories to the trash.
 
 use std::path::Path;
 
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
-use protocol::gc::{Collected, GcAction, GcItem, GcKind};
+use protocol::gc::{GcAction, GcItem, GcKind, GcReport};
 use protocol::workspace::PaneUsage;
 use serde::Serialize;
 
@@ -16,7 +15,7 @@ use crate::failure::{Failure, unexpected};
 use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
 
-/// What `gc --json` prints.
+/// Output of `gc --json`.
 #[derive(Serialize)]
 struct Printed<'a> {
     items: &'a [GcItem],
@@ -25,15 +24,15 @@ struct Printed<'a> {
 
 pub(super) fn run(context: &Context, args: &GcArgs) -> Result<(), Failure> {
     let GcArgs { dry_run, empty_trash } = *args;
-    let progress = context.out.progress("looking through what belongs to no pane…");
+    let progress = context.out.progress("looking for orphaned directories…");
     let request = Request::Gc { dry_run, empty_trash };
     let mut link = Link::new(context);
 
     let answer = if dry_run {
-        link.ask_again(|| request.clone())
+        link.request_retry(|| request.clone())
     } else {
-        // A second answer would not say what the first daemon did.
-        link.ask_once(&request, "some of it may have been done")
+        // The answer of a second daemon would not list the work of the first.
+        link.request_once(&request, "the cleanup may be partly done")
     };
 
     drop(progress);
@@ -46,24 +45,22 @@ pub(super) fn run(context: &Context, args: &GcArgs) -> Result<(), Failure> {
             describe(collected, tense, &context.home, style)
         })?;
     let failed = collected.items.iter().any(|item| item.action == GcAction::Failed);
-    if failed { Err(Failure::Told(ErrorCode::Failed)) } else { Ok(()) }
+    if failed { Err(Failure::Reported(ErrorCode::Failed)) } else { Ok(()) }
 }
 
-/// Whether something was done.
+/// Whether the actions were only planned, or carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tense {
     Would,
     Did,
 }
 
-fn describe(collected: &Collected, tense: Tense, home: &Path, style: Style) -> String {
+fn describe(collected: &GcReport, tense: Tense, home: &Path, style: Style) -> String {
     let panes = panes(&collected.panes, style);
     if collected.items.is_empty() {
-        let nothing =
-            "nothing to tidy up: the trash is empty, and everything else belongs to a pane\n";
-        return panes + nothing;
+        return panes + "nothing to clean up: no trash and no orphaned directories\n";
     }
-    let mut table = Table::new(&["ACTION", "KIND", "SIZE", "PATH", "WHY"]);
+    let mut table = Table::new(&["ACTION", "KIND", "SIZE", "PATH", "REASON"]);
     for item in &collected.items {
         table.push(row(item, home));
     }
@@ -71,7 +68,7 @@ fn describe(collected: &Collected, tense: Tense, home: &Path, style: Style) -> S
     format!("{panes}{table}\n{}", summary(collected, tense))
 }
 
-/// What each pane takes, and what closing it would free.
+/// Formats the disk usage of each pane, and the space that closing it would free.
 fn panes(panes: &[PaneUsage], style: Style) -> String {
     if panes.is_empty() {
         return String::new();
@@ -80,7 +77,7 @@ fn panes(panes: &[PaneUsage], style: Style) -> String {
         Table::new(&["PANE", "WORKSPACE", "TEMP", "OUTPUT", "CONFIG", "LOG", "CLOSING FREES"]);
     for pane in panes {
         let frees = match pane.work.first() {
-            Some(why) => format!("nothing: {}", printable(why)),
+            Some(why) => format!("none: {}", printable(why)),
             None => size(pane.frees),
         };
         let sizes = [pane.workspace, pane.temp, pane.output, pane.config, pane.log].map(size);
@@ -116,16 +113,13 @@ fn row(item: &GcItem, home: &Path) -> Vec<Cell> {
     ]
 }
 
-/// What is freed, what is kept, and until when.
-fn summary(collected: &Collected, tense: Tense) -> String {
+/// Returns one line with the totals and the next deletion.
+fn summary(collected: &GcReport, tense: Tense) -> String {
     let total = |action: GcAction| {
         let those = collected.items.iter().filter(|item| item.action == action);
         let (count, bytes) =
             those.fold((0_usize, 0), |(count, bytes), item| (count + 1, bytes + item.bytes));
-        (
-            count,
-            format!("{} in {count} {}", size(bytes), if count == 1 { "place" } else { "places" }),
-        )
+        (count, format!("{} in {count} {}", size(bytes), if count == 1 { "item" } else { "items" }))
     };
     let (deleted, freed) = total(GcAction::Delete);
     let (moved, retired) = total(GcAction::Trash);
@@ -141,24 +135,24 @@ fn summary(collected: &Collected, tense: Tense) -> String {
         parts.push(format!("{moves} {retired} to the trash"));
     }
     if failures > 0 {
-        parts.push(format!("could not deal with {left}"));
+        parts.push(format!("failed to remove {left}"));
     }
     if stayed > 0 {
         parts.push(format!("{keep} {kept}"));
     }
     if let Some(due) = collected.next_due {
-        parts.push(format!("the next is deleted after {due}"));
+        parts.push(format!("next deletion after {due}"));
     }
     format!("{}\n", parts.join("; "))
 }
 
-/// A size for people: three digits or so, in the unit that fits.
+/// Returns a size in the largest unit that fits, with two to four significant digits.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // In tenths, which is as much as anybody wants to know.
+    // Computed in tenths of the unit.
     let mut tenths = u128::from(bytes) * 10 / 1024;
     let mut unit = 0;
     while tenths >= 10_240 && unit + 1 < UNITS.len() {
@@ -182,15 +176,15 @@ mod tests {
         GcItem { path, kind, why: why.to_owned(), bytes, action }
     }
 
-    fn everything() -> Collected {
+    fn everything() -> GcReport {
         let items = vec![
             item("trash/1-pane-a", GcKind::Trash, 3 << 30, GcAction::Delete, "retired long ago"),
             item("trash/2-pane-b", GcKind::Trash, 70_000, GcAction::Keep, "kept for 7d"),
-            item("trash/notes\x1b[2J", GcKind::Unknown, 0, GcAction::Keep, "no name of ours"),
-            item("tmp/pane-c", GcKind::Orphan, 4096, GcAction::Trash, "it belongs to no pane"),
-            item("tmp/pane-d", GcKind::Kept, 8192, GcAction::Keep, "it was to stay"),
+            item("trash/notes\x1b[2J", GcKind::Unknown, 0, GcAction::Keep, "not created by ccmux"),
+            item("tmp/pane-c", GcKind::Orphan, 4096, GcAction::Trash, "belongs to no pane"),
+            item("tmp/pane-d", GcKind::Kept, 8192, GcAction::Keep, "kept by cleanup_on_close"),
         ];
-        Collected { items, panes: vec![], next_due: Some(Timestamp(1_794_776_334_000)) }
+        GcReport { items, panes: vec![], next_due: Some(Timestamp(1_794_776_334_000)) }
     }
 
     fn style() -> Style {
@@ -198,19 +192,19 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_done_and_what_was_is_told_with_sizes_and_reasons() {
+    fn describe_lists_items_with_sizes_and_reasons() {
         let would = describe(&everything(), Tense::Would, Path::new("/state"), style());
         let mut failed = everything();
         failed.items[0].action = GcAction::Failed;
-        failed.items[0].why = "cannot remove it".to_owned();
+        failed.items[0].why = "permission denied".to_owned();
         let did = describe(&failed, Tense::Did, Path::new("/state"), style());
-        let nothing = describe(&Collected::default(), Tense::Did, Path::new("/state"), style());
+        let nothing = describe(&GcReport::default(), Tense::Did, Path::new("/state"), style());
 
         insta::assert_snapshot!([would, did, nothing].join("--\n"));
     }
 
     #[test]
-    fn for_programs_it_has_the_shape_of_the_contract() {
+    fn json_has_the_documented_fields() {
         let collected = everything();
 
         let printed = crate::output::to_json(&Printed { items: &collected.items[..1], panes: &[] });
@@ -222,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_the_unit_that_fits() {
+    fn size_uses_the_largest_unit_that_fits() {
         let cases = [
             (0, "0 B"),
             (1023, "1023 B"),

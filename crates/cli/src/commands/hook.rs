@@ -1,18 +1,19 @@
-//! `ccmux hook`: an agent says what it is about to do, and hears whether it may.
+//! `ccmux hook`: handle a hook event of an agent, which may refuse an edit.
 //!
-//! It is run before every edit, so it does one thing: connect, ask, answer. It starts no daemon and
-//! reads no configuration; the policy is in its arguments. Whatever goes wrong, the agent is not
-//! kept waiting: a daemon that is gone or frozen is one that is away.
+//! The command runs before every edit, so it must be fast: it does not start a daemon and does not
+//! read the configuration; the policy is in its arguments. It never blocks the agent: a daemon that
+//! is stopped or frozen counts as away.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use model::agent::hooks::{HookEvent, Told};
+use client::{Connection, connect_in};
+use model::agent::hooks::{HookEvent, HookInput};
 use model::config::locks::WhenAway;
 use protocol::ErrorCode;
-use protocol::client::{CONTROL_SOCKET, Connection, connect_in};
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::control::{Request, Response};
 use protocol::hooks::{HookAnswer, HookRequest};
 
@@ -20,34 +21,36 @@ use crate::args::HookArgs;
 use crate::context::Context;
 use crate::failure::{Failure, unexpected, usage};
 
-/// How long a daemon may be silent before it is looked at whether it is frozen.
-const FROZEN_AFTER: Duration = Duration::from_secs(1);
+/// Time without an answer after which the daemon is checked for being frozen.
+const FROZEN_CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// How long one that is not may take all the same: a busy machine is no reason to edit what another
-/// one holds.
-const PATIENCE: Duration = Duration::from_secs(9);
+/// Additional time for a daemon that is not frozen, since a busy machine must not lead to an edit of
+/// a locked file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// The most that an agent may say. After an edit it says the whole file, twice.
-const LONGEST: u64 = 16 << 20;
+/// Maximum size of the hook input. After an edit, it contains the whole file twice.
+const MAX_INPUT: u64 = 16 << 20;
 
-/// As much of a prompt as is passed on: more than a message can have.
-const LONGEST_PROMPT: usize = 2 * model::message::LONGEST;
+/// Maximum length of a prompt passed to the daemon: more than the length of any message.
+const MAX_PROMPT: usize = 2 * model::message::LONGEST;
 
-/// What the one who asks reports to the one who waits.
-enum Report {
-    /// Connected to the daemon with this process number.
-    Asked(Option<u32>),
-    /// The end of it.
-    Answered(Result<HookAnswer, String>),
+/// Progress of the thread that talks to the daemon.
+enum Progress {
+    /// Connected to the daemon with this PID.
+    Connected(Option<u32>),
+    /// The answer, or the reason why there is none.
+    Finished(Result<HookAnswer, String>),
 }
 
 pub(super) fn run(context: &Context, args: &HookArgs) -> Result<(), Failure> {
     let pane = match (args.pane, context.env.pane()) {
         (Some(pane), _) => pane,
-        (None, Some(own)) => own.parse().map_err(|_| usage("CCMUX_PANE_ID is not a pane's id"))?,
+        (None, Some(own)) => {
+            own.parse().map_err(|_| usage("CCMUX_PANE_ID is not a valid pane ID"))?
+        }
         (None, None) => {
-            return Err(usage("which pane? none is named, and this is not in one")
-                .hint("name it with --pane")
+            return Err(usage("no pane: this process does not run in a pane")
+                .hint("set the pane with --pane")
                 .into());
         }
     };
@@ -67,46 +70,46 @@ pub(super) fn run(context: &Context, args: &HookArgs) -> Result<(), Failure> {
             Ok(())
         }
         Err(why) if args.when_away == WhenAway::Allow => {
-            context.out.warn(&format!("{why}; the edit goes ahead without a lock"));
+            context.out.warn(&format!("{why}; the edit is allowed without a lock"));
             Ok(())
         }
         Err(why) => refuse(
             context,
             &format!(
-                "This edit was refused: {why}, so nobody knows whether another agent is editing \
-                 the file. Go on with something else and try again later."
+                "This edit was refused: {why}, so it is unknown whether another agent is editing \
+                 the file. Continue with other work and try again later."
             ),
         ),
     }
 }
 
-/// Agents take this exit code for a no, and what is on standard error for the reason.
+/// Refuses the edit: agents read the reason from standard error if the exit code is 2.
 fn refuse(context: &Context, why: &str) -> Result<(), Failure> {
-    context.out.say_to_agent(why);
-    Err(Failure::Told(ErrorCode::Usage))
+    context.out.tell_agent(why);
+    Err(Failure::Reported(ErrorCode::Usage))
 }
 
-/// Asks the daemon, in a thread of its own: neither an agent that goes on talking nor a daemon that
-/// does not answer keeps us.
+/// Asks the daemon, in a separate thread, so that neither an agent that keeps standard input open
+/// nor an unresponsive daemon can block this process.
 fn ask(run_dir: PathBuf, request: HookRequest, wait: Duration) -> Result<HookAnswer, String> {
-    let (reports, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let answer = exchange(&run_dir, request, |pid| {
-            // Whoever waits may have given up.
-            let _unheard = reports.send(Report::Asked(pid));
+            // The receiver may have timed out.
+            let _timed_out = sender.send(Progress::Connected(pid));
         });
-        let _unheard = reports.send(Report::Answered(answer));
+        let _timed_out = sender.send(Progress::Finished(answer));
     });
     let mut daemon = None;
-    let mut patience = FROZEN_AFTER + wait;
+    let mut timeout = FROZEN_CHECK_AFTER + wait;
     loop {
-        match heard.recv_timeout(patience) {
-            Ok(Report::Asked(pid)) => daemon = pid,
-            Ok(Report::Answered(answer)) => return answer,
-            Err(RecvTimeoutError::Timeout) if patience != PATIENCE && !is_stopped(daemon) => {
-                patience = PATIENCE;
+        match receiver.recv_timeout(timeout) {
+            Ok(Progress::Connected(pid)) => daemon = pid,
+            Ok(Progress::Finished(answer)) => return answer,
+            Err(RecvTimeoutError::Timeout) if timeout != BUSY_TIMEOUT && !is_stopped(daemon) => {
+                timeout = BUSY_TIMEOUT;
             }
-            Err(_) => return Err("the daemon of ccmux does not answer".to_owned()),
+            Err(_) => return Err("the ccmux daemon does not answer".to_owned()),
         }
     }
 }
@@ -114,62 +117,62 @@ fn ask(run_dir: PathBuf, request: HookRequest, wait: Duration) -> Result<HookAns
 fn exchange(
     run_dir: &Path,
     mut request: HookRequest,
-    asked: impl FnOnce(Option<u32>),
+    on_connected: impl FnOnce(Option<u32>),
 ) -> Result<HookAnswer, String> {
     match request.event {
         HookEvent::PreEdit | HookEvent::PostEdit => {
-            request.path = told()?.path;
+            request.path = read_input()?.path;
             if request.path.is_none() {
-                return Err("the agent does not say which file it edits".to_owned());
+                return Err("the hook input does not name a file".to_owned());
             }
         }
-        HookEvent::Prompt => request.prompt = told()?.prompt.map(shortened),
+        HookEvent::Prompt => request.prompt = read_input()?.prompt.map(truncated),
         HookEvent::TurnEnd | HookEvent::SessionEnd => {}
     }
     let stream = connect_in(run_dir, CONTROL_SOCKET)
-        .map_err(|error| format!("the daemon of ccmux is away ({error})"))?;
-    asked(peer(&stream));
-    let refused = |error: protocol::client::ClientError| {
-        format!("the daemon of ccmux cannot tell ({})", error.into_body().message)
+        .map_err(|error| format!("the ccmux daemon is not running ({error})"))?;
+    on_connected(peer_pid(&stream));
+    let failed = |error: client::ConnectionError| {
+        format!("the ccmux daemon returned an error ({})", error.into_body().message)
     };
-    let mut connection = Connection::greet(stream).map_err(refused)?;
-    let response = connection.ask(&Request::Hook(request)).map_err(refused)?;
+    let mut connection = Connection::handshake(stream).map_err(failed)?;
+    let response = connection.ask(&Request::Hook(request)).map_err(failed)?;
     let Response::Hook(answer) = response else { return Err(unexpected(&response).message) };
     Ok(answer)
 }
 
-/// As much of a prompt as is needed to know a message again.
-fn shortened(mut prompt: String) -> String {
-    if prompt.len() > LONGEST_PROMPT {
-        let ends = |at: &usize| prompt.is_char_boundary(*at);
-        let end = (0..LONGEST_PROMPT).rev().find(ends).unwrap_or(0);
+/// Truncates a prompt to the part that is needed to recognise a message.
+fn truncated(mut prompt: String) -> String {
+    if prompt.len() > MAX_PROMPT {
+        let is_boundary = |at: &usize| prompt.is_char_boundary(*at);
+        let end = (0..=MAX_PROMPT).rev().find(is_boundary).unwrap_or(0);
         prompt.truncate(end);
     }
     prompt
 }
 
-/// What the agent says on standard input.
-fn told() -> Result<Told, String> {
+/// Reads the hook input from standard input.
+fn read_input() -> Result<HookInput, String> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        return Ok(Told::default());
+        return Ok(HookInput::default());
     }
-    let mut said = Vec::new();
-    let read = stdin.lock().take(LONGEST + 1).read_to_end(&mut said);
-    read.map_err(|error| format!("what the agent says cannot be read ({error})"))?;
-    if said.len() as u64 > LONGEST {
-        return Err("the agent says more than a hook can take".to_owned());
+    let mut input = Vec::new();
+    let read = stdin.lock().take(MAX_INPUT + 1).read_to_end(&mut input);
+    read.map_err(|error| format!("cannot read the hook input ({error})"))?;
+    if input.len() as u64 > MAX_INPUT {
+        return Err(format!("the hook input is larger than {MAX_INPUT} bytes"));
     }
-    Ok(Told::read(&said))
+    Ok(HookInput::read(&input))
 }
 
-/// The process that listens at the other end.
-fn peer(stream: &std::os::unix::net::UnixStream) -> Option<u32> {
+/// Returns the PID of the process at the other end of the socket.
+fn peer_pid(stream: &std::os::unix::net::UnixStream) -> Option<u32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
-/// Whether a process was stopped by a signal. One that nobody knows is taken for one.
+/// Returns whether a process is stopped by a signal, dead or unknown.
 fn is_stopped(pid: Option<u32>) -> bool {
     let Some(pid) = pid else { return true };
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_runs_is_not_taken_for_a_stopped_one() {
+    fn is_stopped_is_false_only_for_a_running_process() {
         assert!(!is_stopped(Some(std::process::id())));
         assert!(is_stopped(None) && is_stopped(Some(u32::MAX)));
     }

@@ -1,4 +1,4 @@
-//! `ccmux lock`: claim files, give them back, see who has what.
+//! `ccmux lock`: acquire, renew, release, check and list locks.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, unexpected, usage};
 use crate::output::printable;
 use crate::table::Table;
 
-/// What is printed of one lock.
+/// JSON output for one lock.
 #[derive(Serialize)]
 struct One<'a> {
     lock: &'a LockView,
@@ -39,10 +39,10 @@ fn acquire(context: &Context, args: &AcquireArgs) -> Result<(), Failure> {
     let (pane, process) = owner(context, args)?;
     let deadline = args.wait.and_then(|wait| Instant::now().checked_add(wait));
     let progress = context.out.progress("waiting for the lock…");
-    // Whoever has a lock gets it again, so asking the next daemon changes nothing but the time that
-    // is left.
+    // Acquiring a lock again returns the same lock, so the request may be repeated with the
+    // remaining time.
     let request = || {
-        // Never nothing: whoever wants to wait is told that it took too long.
+        // At least 1 ms: 0 would mean "do not wait" and change the error.
         let left = deadline.map(|at| millis(at.saturating_duration_since(Instant::now())).max(1));
         Request::Lock(LockRequest::Acquire(Acquire {
             paths: paths.clone(),
@@ -56,14 +56,14 @@ fn acquire(context: &Context, args: &AcquireArgs) -> Result<(), Failure> {
             tag: args.tag.clone(),
         }))
     };
-    let locks = answer(Link::new(context).ask_again(request)?)?;
+    let locks = answer(Link::new(context).request_retry(request)?)?;
     drop(progress);
     print(context, &locks, args.paths.len() == 1, |lock| {
         format!("{}  token {}  {}  {}\n", lock.id, lock.token, lock.mode, printable(&lock.path))
     })
 }
 
-/// The pane that was named or that we run in; outside of panes, the process that started us.
+/// Returns the owner: the given or current pane, or outside a pane the parent process.
 fn owner(
     context: &Context,
     args: &AcquireArgs,
@@ -77,8 +77,8 @@ fn owner(
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
     match parent {
         Some(pid) if pid > 1 => Ok((None, Some(pid))),
-        _ => Err(usage("the process that started ccmux has ended, and nobody else would own it")
-            .hint("name the owner with --process or --pane")),
+        _ => Err(usage("the parent process has exited and cannot own the lock")
+            .hint("set the owner with --process or --pane")),
     }
 }
 
@@ -93,8 +93,9 @@ fn release(context: &Context, args: &ReleaseArgs) -> Result<(), Failure> {
     let mut link = Link::new(context);
     let released = args.ids.iter().map(|id| {
         let request = LockRequest::Release { id: *id, token: args.token };
-        // Once only: a second time it would not be there any more.
-        let done = link.ask_once(&Request::Lock(request), "it may be released or not");
+        // Not repeatable: the second daemon would not find the lock.
+        let doubt = "the lock may or may not have been released";
+        let done = link.request_once(&Request::Lock(request), doubt);
         done.and_then(answer)
     });
     let released: Vec<_> = released.collect();
@@ -119,7 +120,7 @@ fn ls(context: &Context, args: &LockLsArgs) -> Result<(), Failure> {
     let locks = ask(context, &LockRequest::List { pane: args.pane.clone(), path })?;
     context.out.answer(&locks, |locks, style| {
         if locks.locks.is_empty() {
-            return "nothing is locked\n".to_owned();
+            return "no locks\n".to_owned();
         }
         let mut table = Table::new(&["PATH", "MODE", "HOLDER", "SINCE", "WAITING", "TOKEN", "ID"]);
         for lock in &locks.locks {
@@ -139,7 +140,7 @@ fn ls(context: &Context, args: &LockLsArgs) -> Result<(), Failure> {
 }
 
 fn ask(context: &Context, request: &LockRequest) -> Result<Locks, Failure> {
-    Ok(answer(Link::new(context).ask_again(|| Request::Lock(request.clone()))?)?)
+    Ok(answer(Link::new(context).request_retry(|| Request::Lock(request.clone()))?)?)
 }
 
 fn answer(response: Response) -> Result<Locks, ErrorBody> {
@@ -159,12 +160,12 @@ fn print(
     }
 }
 
-/// The path from the root on, as text.
+/// Returns the absolute path as text.
 fn absolute(path: &Path) -> Result<String, ErrorBody> {
     let shown = printable(&path.to_string_lossy());
     let refuse = |why: String| usage(format!("cannot lock `{shown}`: {why}"));
     let absolute = std::path::absolute(path).map_err(|error| refuse(error.to_string()))?;
     absolute.into_os_string().into_string().map_err(|_| {
-        refuse("its name is not UTF-8".to_owned()).hint("lock the directory it is in, with --tree")
+        refuse("not valid UTF-8".to_owned()).hint("lock the parent directory with --tree")
     })
 }

@@ -8,7 +8,7 @@ use crate::describe;
 use crate::failure::{Failure, unexpected};
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
-    let response = Link::new(context).ask_again(|| Request::List)?;
+    let response = Link::new(context).request_retry(|| Request::List)?;
     let Response::Sessions(listing) = response else { return Err(unexpected(&response).into()) };
     context.out.answer(&listing, describe::listing)?;
     for pane in listing.sessions.iter().flat_map(|listed| &listed.panes) {

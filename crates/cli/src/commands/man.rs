@@ -1,4 +1,4 @@
-//! `ccmux man`: write the manual pages into a directory.
+//! `ccmux man`: write the manual pages to a directory.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 pub(super) fn run(args: &ManArgs) -> Result<(), Failure> {
     write_pages(&args.dir).map_err(|error| {
-        Failure::io(&format!("write manual pages into `{}`", args.dir.display()), &error)
+        Failure::io(&format!("write manual pages to `{}`", args.dir.display()), &error)
     })
 }
 
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_has_a_page() {
+    fn write_pages_creates_a_page_for_every_visible_command() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("share/man");
 
@@ -35,6 +35,6 @@ mod tests {
         for name in ["ccmux.1", "ccmux-attach.1", "ccmux-daemon-run.1"] {
             assert!(dir.join(name).exists(), "{name}");
         }
-        assert!(!dir.join("ccmux-man.1").exists(), "a hidden verb has none");
+        assert!(!dir.join("ccmux-man.1").exists(), "hidden commands have no page");
     }
 }

@@ -1,4 +1,4 @@
-//! `ccmux message`: say something to panes, and see what became of it.
+//! `ccmux message`: send messages to panes and track their delivery.
 
 use std::io;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::describe;
 use crate::failure::{Failure, unexpected, usage};
 use crate::output::printable;
 
-/// What is printed of one message.
+/// JSON output for one message.
 #[derive(Serialize)]
 struct One<'a> {
     message: &'a MessageView,
@@ -34,32 +34,32 @@ pub(super) fn run(context: &Context, args: &MessageArgs) -> Result<(), Failure> 
 
 fn send(context: &Context, args: &MessageSendArgs) -> Result<(), Failure> {
     let Some(to) = args.to.clone() else {
-        return Err(usage("for whom? no receiver is named")
-            .hint("name a pane or a group with --to, or see `ccmux message ls`")
+        return Err(usage("no recipient")
+            .hint("set a pane or group with --to; `ccmux message ls` lists messages")
             .into());
     };
     let text = super::send::text(&args.text, &mut io::stdin().lock(), LONGEST)?;
     if text.trim().is_empty() {
-        return Err(usage("nothing to say")
+        return Err(usage("the message is empty")
             .hint("give some text; `-` reads standard input")
             .into());
     }
     let from = match context.env.pane() {
-        Some(own) => Some(own.parse().map_err(|_| usage("CCMUX_PANE_ID is not a pane's id"))?),
+        Some(own) => Some(own.parse().map_err(|_| usage("CCMUX_PANE_ID is not a valid pane ID"))?),
         None => None,
     };
-    let wish = SendMessage {
+    let request = SendMessage {
         to,
         session: args.session.clone(),
         from,
         text,
         raw: args.raw,
-        // With a key it can be asked again whatever becomes of the daemon.
-        key: Some(args.key.clone().unwrap_or_else(own_key)),
+        // The key makes the request repeatable if the daemon dies.
+        key: Some(args.key.clone().unwrap_or_else(random_key)),
     };
     let mut link = Link::new(context);
-    let ask = || Request::Message(MessageRequest::Send(wish.clone()));
-    let mut messages = answer(link.ask_again(ask)?)?;
+    let ask = || Request::Message(MessageRequest::Send(request.clone()));
+    let mut messages = answer(link.request_retry(ask)?)?;
     if let Some(wait) = args.wait {
         let ids: Vec<_> = messages.messages.iter().map(|message| message.id).collect();
         messages = wait_for(context, &mut link, &ids, wait.into(), args)?;
@@ -80,9 +80,9 @@ fn wait_for(
     until: Awaited,
     args: &MessageSendArgs,
 ) -> Result<Messages, Failure> {
-    let progress = context.out.progress("waiting for the receivers…");
+    let progress = context.out.progress("waiting for the recipients…");
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let waited = link.ask_again(|| {
+    let waited = link.request_retry(|| {
         let left = deadline.map(|at| millis(at.saturating_duration_since(Instant::now())));
         Request::Message(MessageRequest::Wait { ids: ids.to_vec(), until, timeout_ms: left })
     });
@@ -108,7 +108,7 @@ fn show(context: &Context, args: &MessageShowArgs) -> Result<(), Failure> {
 }
 
 fn ask(context: &Context, request: &MessageRequest) -> Result<Messages, Failure> {
-    Ok(answer(Link::new(context).ask_again(|| Request::Message(request.clone()))?)?)
+    Ok(answer(Link::new(context).request_retry(|| Request::Message(request.clone()))?)?)
 }
 
 fn answer(response: Response) -> Result<Messages, ErrorBody> {
@@ -116,11 +116,11 @@ fn answer(response: Response) -> Result<Messages, ErrorBody> {
     Ok(messages)
 }
 
-/// A key that nobody else uses.
-fn own_key() -> IdempotencyKey {
+/// Returns a random idempotency key.
+fn random_key() -> IdempotencyKey {
     let mut bytes = [0; 16];
     let got = getrandom(&mut bytes, GetRandomFlags::empty());
-    assert_eq!(got, Ok(bytes.len()), "the kernel gives random bytes");
+    assert_eq!(got, Ok(bytes.len()), "getrandom fills small buffers");
     let text = MessageId::from_random(bytes).to_string();
-    text.parse().expect("hex digits and hyphens are a key")
+    text.parse().expect("an ID is a valid key")
 }

@@ -1,4 +1,4 @@
-//! `ccmux migrate`: give a legacy session directories of its own.
+//! `ccmux migrate`: convert a legacy session to an isolated session.
 
 use std::fmt::Write as _;
 
@@ -18,17 +18,17 @@ pub(super) fn run(context: &Context, args: &MigrateArgs) -> Result<(), Failure> 
         dry_run: args.dry_run,
     };
     let progress = context.out.progress("migrating…");
-    // To ask again goes on where it was left.
-    let answer = Link::new(context).ask_again(|| Request::Migrate(request.clone()))?;
+    // A repeated request continues an interrupted migration.
+    let answer = Link::new(context).request_retry(|| Request::Migrate(request.clone()))?;
     drop(progress);
     let Response::Migration(migration) = answer else { return Err(unexpected(&answer).into()) };
     for warning in &migration.warnings {
         context.out.warn(warning);
     }
-    context.out.answer(&*migration, |migration, _| described(migration))
+    context.out.answer(&*migration, |migration, _| describe(migration))
 }
 
-fn described(migration: &Migration) -> String {
+fn describe(migration: &Migration) -> String {
     let Migration { session, dry_run, panes, copied, .. } = migration;
     let mut text = match (dry_run, panes.is_empty() && copied.is_empty()) {
         (false, _) => format!("session {} is {}\n", session.name, session.mode),
@@ -36,7 +36,7 @@ fn described(migration: &Migration) -> String {
         (true, false) => format!("session {} would become isolated:\n", session.name),
     };
     for pane in panes {
-        let how = if pane.already { "as before, " } else { "" };
+        let how = if pane.already { "unchanged, " } else { "" };
         let branch = pane.branch.as_ref().map(|branch| format!(" on branch {branch}"));
         let _infallible = writeln!(
             text,
@@ -49,7 +49,7 @@ fn described(migration: &Migration) -> String {
         );
     }
     for dir in copied {
-        let _infallible = writeln!(text, "  a copy of {}", printable(dir));
+        let _infallible = writeln!(text, "  copy of {}", printable(dir));
     }
     text
 }

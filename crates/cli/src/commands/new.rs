@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use model::LaunchRequest;
-use model::limits::LimitWishes;
+use model::limits::LimitOverrides;
 use protocol::control::{PaneAnswer, Request, Response};
 use protocol::{ErrorBody, ErrorCode};
 
@@ -15,19 +15,19 @@ use crate::context::Context;
 use crate::failure::{Failure, unexpected, usage};
 
 pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
-    let stays = args.detach || context.out.json;
-    let terminal = Terminal::of_this_process().filter(|terminal| !stays && !terminal.is_busy());
+    let detach = args.detach || context.out.json;
+    let terminal = Terminal::of_this_process().filter(|terminal| !detach && !terminal.is_busy());
     let request = request(context, args, terminal.as_ref())?;
     let progress = context.out.progress("starting a pane…");
 
     let doubt = "the pane may or may not have been created";
-    let may_repeat = request.key.is_some();
+    let is_idempotent = request.key.is_some();
     let request = Request::New(Box::new(request));
     let mut link = Link::new(context);
-    let response = if may_repeat {
-        link.ask_again(|| request.clone())?
+    let response = if is_idempotent {
+        link.request_retry(|| request.clone())?
     } else {
-        link.ask_once(&request, doubt)?
+        link.request_once(&request, doubt)?
     };
 
     drop(progress);
@@ -65,23 +65,23 @@ fn request(
         agent: args.agent.clone(),
         isolation: args.isolation,
         workspace: args.workspace,
-        role: args.surroundings.role.clone(),
+        role: args.pane_env.role.clone(),
         command: args.command.clone(),
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
         size: args.size.or_else(|| terminal.and_then(Terminal::size)),
         client_env: context.env.for_pane(),
-        limits: LimitWishes(args.limit.iter().flat_map(|wishes| wishes.0.clone()).collect()),
+        limits: LimitOverrides(args.limit.iter().flat_map(|wishes| wishes.0.clone()).collect()),
         unit: args.unit.clone(),
         prompt: args.prompt.clone(),
         key: args.key.clone(),
         ..LaunchRequest::default()
     };
     request.env = variables(context, "--env", &args.env)?;
-    request.session_env = variables(context, "--session-env", &args.surroundings.session_env)?;
+    request.session_env = variables(context, "--session-env", &args.pane_env.session_env)?;
     Ok(request)
 }
 
-/// The variables that were given by `option`, with the values of those that were only named.
+/// Returns the variables given by `option`, with values copied from the environment if omitted.
 fn variables(
     context: &Context,
     option: &str,
@@ -91,7 +91,7 @@ fn variables(
         let name = &variable.name;
         let value = variable.value.as_deref().or_else(|| context.env.named(name));
         let value = value.ok_or_else(|| {
-            usage(format!("the variable {name} is not set here, or not as UTF-8 text"))
+            usage(format!("the variable {name} is not set, or not valid UTF-8"))
                 .hint(format!("give it a value: {option} {name}=VALUE"))
         })?;
         Ok((name.clone(), value.to_owned()))
@@ -99,15 +99,15 @@ fn variables(
     given.iter().map(with_value).collect()
 }
 
-/// The directory as the daemon, which lives elsewhere, can find it.
+/// Returns the absolute path, since the daemon has another current directory.
 pub(super) fn absolute(dir: &Path) -> Result<String, ErrorBody> {
     let failed = |why: &dyn std::fmt::Display| {
-        let message = format!("cannot start in the directory `{}`: {why}", dir.display());
-        ErrorBody::new(ErrorCode::Failed, message).hint("choose another one with --cwd")
+        let message = format!("cannot use directory `{}`: {why}", dir.display());
+        ErrorBody::new(ErrorCode::Failed, message).hint("choose another directory with --cwd")
     };
     let path = std::path::absolute(dir).map_err(|error| failed(&error))?;
     let path: PathBuf = path.components().collect();
-    path.into_os_string().into_string().map_err(|_| failed(&"its path is not UTF-8"))
+    path.into_os_string().into_string().map_err(|_| failed(&"the path is not valid UTF-8"))
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_carries_what_was_typed_and_what_a_pane_may_know() {
+    fn request_contains_arguments_and_inheritable_variables() {
         let context = context(&[("SHELL", "/bin/zsh"), ("DEBUG", "7"), ("SECRET", "hunter2")]);
         let args = NewArgs {
             env: vec!["PORT=80".parse().unwrap(), "DEBUG".parse().unwrap()],
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_there_cannot_be_handed_down() {
+    fn request_fails_for_an_unset_variable_without_value() {
         let args = NewArgs { env: vec!["NOWHERE".parse().unwrap()], ..NewArgs::default() };
 
         let refused = request(&context(&[]), &args, None).unwrap_err();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_the_current_one_unless_another_is_named() {
+    fn request_defaults_to_the_current_directory() {
         let request = request(&context(&[]), &NewArgs::default(), None).unwrap();
 
         let here = std::env::current_dir().unwrap();

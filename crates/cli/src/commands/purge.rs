@@ -1,4 +1,4 @@
-//! `ccmux purge`: end every pane of sessions and delete everything of them.
+//! `ccmux purge`: stop all panes of sessions and remove the sessions.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::each::each;
 use crate::failure::{Failure, unexpected};
 
-/// What `purge --json` prints.
+/// Output of `purge --json`.
 #[derive(Serialize)]
 struct Purged<'a> {
     purged: Vec<&'a str>,
@@ -21,10 +21,10 @@ struct Purged<'a> {
 
 pub(super) fn run(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
     let grace_ms = millis(args.grace);
-    // First all of them, so that a word that names none leaves the others alone, too.
+    // Look up all sessions first, so that nothing is purged if one does not exist.
     let sessions = find(context, &args.ids)?;
     if !args.yes {
-        confirm(context, &sessions)?;
+        confirm(context, &sessions, args.now)?;
     }
     let ids: Vec<String> = sessions.iter().map(|found| found.session.id.to_string()).collect();
     let progress = context.out.progress(match ids.len() {
@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
         count => format!("purging {count} sessions…"),
     });
 
-    let answers = each(context, &ids, |link, id| purge(link, id, grace_ms, &args.discard));
+    let answers = each(context, &ids, |link, id| purge(link, id, grace_ms, args));
 
     drop(progress);
     let (done, result) = context.sort_out(&ids, answers);
@@ -48,17 +48,13 @@ pub(super) fn run(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
     result
 }
 
-/// Asks until it is done. A daemon that dies may have done it already.
-fn purge(
-    link: &mut Link<'_>,
-    id: &str,
-    grace_ms: u64,
-    discard: &[String],
-) -> Result<(), ErrorBody> {
+/// Purges a session. "Not found" in a repeated request means that the first one succeeded.
+fn purge(link: &mut Link<'_>, id: &str, grace_ms: u64, args: &PurgeArgs) -> Result<(), ErrorBody> {
     let mut asked = 0;
-    let answer = link.ask_again(|| {
+    let answer = link.request_retry(|| {
         asked += 1;
-        Request::Purge { target: id.to_owned(), grace_ms, discard: discard.to_vec() }
+        let (target, discard) = (id.to_owned(), args.discard.clone());
+        Request::Purge { target, grace_ms, discard, now: args.now }
     });
     match answer {
         Ok(Response::Done) => Ok(()),
@@ -72,15 +68,15 @@ fn find(context: &Context, words: &[String]) -> Result<Vec<SessionAnswer>, Error
     let mut link = Link::new(context);
     let mut found: Vec<SessionAnswer> = Vec::new();
     for word in words {
-        let shown = link.ask_again(|| Request::Show { target: word.clone() })?;
+        let shown = link.request_retry(|| Request::Show { target: word.clone() })?;
         match Shown::from_response(shown)? {
-            // Two words may name the same session.
+            // Skip duplicates.
             Shown::Session(answer) if found.iter().any(|f| f.session == answer.session) => {}
             Shown::Session(answer) => found.push(*answer),
             Shown::Pane(answer) => {
-                let message = format!("{word:?} is a pane, and only whole sessions are purged");
+                let message = format!("{word:?} is a pane, not a session");
                 return Err(ErrorBody::new(ErrorCode::Conflict, message).hint(format!(
-                    "end it with `ccmux close {word}`; its session is {}",
+                    "close the pane with `ccmux close {word}`, or purge its session {}",
                     answer.session.name
                 )));
             }
@@ -89,24 +85,23 @@ fn find(context: &Context, words: &[String]) -> Result<Vec<SessionAnswer>, Error
     Ok(found)
 }
 
-/// Nothing happens without a yes.
-fn confirm(context: &Context, sessions: &[SessionAnswer]) -> Result<(), Failure> {
-    match context.out.confirm(&question(sessions))? {
+/// Asks for confirmation.
+fn confirm(context: &Context, sessions: &[SessionAnswer], now: bool) -> Result<(), Failure> {
+    match context.out.confirm(&question(sessions, now))? {
         Some(true) => Ok(()),
         Some(false) => {
-            Err(ErrorBody::new(ErrorCode::Conflict, "nothing was purged: you did not say yes")
-                .into())
+            Err(ErrorBody::new(ErrorCode::Conflict, "not confirmed; nothing was purged").into())
         }
         None => {
-            let message = "nothing was purged: nobody is there to be asked";
+            let message = "cannot ask for confirmation without a terminal; nothing was purged";
             Err(ErrorBody::new(ErrorCode::Conflict, message)
-                .hint("say --yes if everything of the session may be deleted")
+                .hint("use --yes to purge without confirmation")
                 .into())
         }
     }
 }
 
-fn question(sessions: &[SessionAnswer]) -> String {
+fn question(sessions: &[SessionAnswer], now: bool) -> String {
     let mut text = String::new();
     for SessionAnswer { session, panes } in sessions {
         let live = panes.iter().filter(|pane| pane.state.is_live()).count();
@@ -115,8 +110,12 @@ fn question(sessions: &[SessionAnswer]) -> String {
             count => format!("{count} panes"),
         };
         writeln!(text, "session {} ({}): {panes}, {live} running", session.name, session.id)
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
-    text.push_str("End what runs and delete everything of this for good?");
+    text.push_str(if now {
+        "Stop all panes and permanently delete this?"
+    } else {
+        "Stop all panes and move this to the trash?"
+    });
     text
 }

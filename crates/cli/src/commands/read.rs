@@ -1,11 +1,11 @@
-//! `ccmux read`: print what a pane shows or has written.
+//! `ccmux read`: print the screen or the output log of a pane.
 
 mod follow;
 mod log;
 
 use protocol::ErrorBody;
 use protocol::control::{Request, Response};
-use protocol::look::{Text, View};
+use protocol::pane_io::{ReadView, Text};
 
 use crate::args::ReadArgs;
 use crate::connect::Link;
@@ -21,11 +21,11 @@ pub(super) fn run(context: &Context, args: &ReadArgs) -> Result<(), Failure> {
     }
 }
 
-/// The screen, with or without history, as text.
+/// Prints the screen as text, with or without scrollback.
 fn screen(context: &Context, args: &ReadArgs) -> Result<(), Failure> {
     let view = match args.lines {
-        Some(lines) if !args.screen => View::Lines(lines),
-        _ => View::Screen,
+        Some(lines) if !args.screen => ReadView::Lines(lines),
+        _ => ReadView::Screen,
     };
     let mut text = ask(&mut Link::new(context), &args.id, &view)?;
     if let Some(lines) = args.lines.filter(|_| args.screen) {
@@ -38,35 +38,36 @@ fn screen(context: &Context, args: &ReadArgs) -> Result<(), Failure> {
     })
 }
 
-/// The output that is kept, as it is or as one JSON object.
+/// Prints the output log as raw bytes or as one JSON object.
 fn log(context: &Context, args: &ReadArgs) -> Result<(), Failure> {
     let mut link = Link::new(context);
     let mut log = Log::new(&args.id, args.from);
     if !context.out.json && args.lines.is_none() {
-        while let Some(piece) = log.next(&mut link)? {
-            context.out.bytes(&piece)?;
+        let mut output = context.out.pane_output();
+        while let Some(chunk) = log.next(&mut link)? {
+            output.print(&chunk)?;
         }
         return Ok(());
     }
     let mut collected = Collected::new(args.lines);
-    while let Some(piece) = log.next(&mut link)? {
-        collected.push(&piece);
+    while let Some(chunk) = log.next(&mut link)? {
+        collected.push(&chunk);
     }
     if context.out.json {
         context.out.json_line(&collected.into_text(log.position().unwrap_or(0)))
     } else {
-        context.out.bytes(&collected.bytes)
+        context.out.pane_output().print(&collected.bytes)
     }
 }
 
-fn ask(link: &mut Link<'_>, id: &str, view: &View) -> Result<Text, ErrorBody> {
+fn ask(link: &mut Link<'_>, id: &str, view: &ReadView) -> Result<Text, ErrorBody> {
     let response =
-        link.ask_again(|| Request::Read { target: id.to_owned(), view: view.clone() })?;
+        link.request_retry(|| Request::Read { target: id.to_owned(), view: view.clone() })?;
     let Response::Text(text) = response else { return Err(unexpected(&response)) };
     Ok(text)
 }
 
-/// The end of `text` that has this many lines.
+/// Returns the last `lines` lines of `text`.
 fn last_lines(text: &str, lines: usize) -> &str {
     let body = text.strip_suffix('\n').unwrap_or(text);
     if lines == 0 {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_counted_from_the_end() {
+    fn last_lines_counts_from_the_end() {
         let cases = [
             ("a\nb\nc", 2, "b\nc"),
             ("a\nb\nc\n", 2, "b\nc\n"),

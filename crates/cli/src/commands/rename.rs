@@ -1,4 +1,4 @@
-//! `ccmux rename`: give a pane or a session another name.
+//! `ccmux rename`: rename a pane or session.
 
 use protocol::control::Request;
 
@@ -10,11 +10,11 @@ use crate::failure::Failure;
 
 pub(super) fn run(context: &Context, args: &RenameArgs) -> Result<(), Failure> {
     let rename = Request::Rename { target: args.id.clone(), name: args.name.clone() };
-    let doubt = "it may or may not have its new name";
-    let response = Link::new(context).ask_once(&rename, doubt)?;
+    let doubt = "it may or may not have been renamed";
+    let response = Link::new(context).request_once(&rename, doubt)?;
     let shown = Shown::from_response(response)?;
     context.out.answer(&shown, |shown, _| match shown {
-        Shown::Pane(answer) => format!("{} is now {}\n", args.id, answer.pane.name),
-        Shown::Session(answer) => format!("{} is now {}\n", args.id, answer.session.name),
+        Shown::Pane(answer) => format!("renamed {} to {}\n", args.id, answer.pane.name),
+        Shown::Session(answer) => format!("renamed {} to {}\n", args.id, answer.session.name),
     })
 }

@@ -1,4 +1,4 @@
-//! `ccmux restore`: start panes again that have ended, each going on with its own conversation.
+//! `ccmux restore`: restart exited panes and resume their conversations.
 
 use protocol::control::Request;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::each::{Counted, each};
 use crate::failure::Failure;
 
-/// What `restore --json` prints.
+/// Output of `restore --json`.
 #[derive(Serialize)]
 struct Restored {
     restored: Vec<Shown>,
@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context, args: &RestoreArgs) -> Result<(), Failure> 
     let answers = each(context, &args.ids, |link, id| {
         let restore = Request::Restore { target: id.to_owned() };
         let doubt = "the pane may or may not have been restored";
-        link.ask_once(&restore, doubt).and_then(Shown::from_response)
+        link.request_once(&restore, doubt).and_then(Shown::from_response)
     });
 
     drop(progress);

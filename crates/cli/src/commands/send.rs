@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 
 use protocol::control::{Request, Response};
-use protocol::look::Typing;
+use protocol::pane_io::Typing;
 use serde::Serialize;
 
 use crate::args::SendArgs;
@@ -11,10 +11,10 @@ use crate::connect::{Link, millis};
 use crate::context::Context;
 use crate::failure::{Failure, unexpected, usage};
 
-/// The most text that is taken from standard input: as JSON it still fits into one frame.
-const MOST: usize = 1 << 20;
+/// Maximum size of the text, so that its JSON form fits into one frame.
+const MAX_TEXT: usize = 1 << 20;
 
-/// What `send --json` prints.
+/// Output of `send --json`.
 #[derive(Serialize)]
 struct Sent {
     sent: bool,
@@ -24,10 +24,10 @@ pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     let typing = typing(args, &mut io::stdin().lock())?;
     let timeout_ms = millis(args.timeout);
     let send = Request::Send { target: args.id.clone(), typing, timeout_ms };
-    let progress = context.out.progress(format!("waiting for {} to take the text…", args.id));
+    let progress = context.out.progress(format!("waiting for {} to accept the text…", args.id));
 
     let doubt = "the text may or may not have been typed";
-    let response = Link::new(context).ask_once(&send, doubt)?;
+    let response = Link::new(context).request_once(&send, doubt)?;
 
     drop(progress);
     if response != Response::Done {
@@ -42,30 +42,33 @@ fn typing(args: &SendArgs, stdin: &mut impl io::Read) -> Result<Typing, Failure>
             .hint("give some text, a key with --key, or --enter; `-` reads standard input")
             .into());
     }
-    let text = text(&args.text, stdin, MOST)?;
+    let text = text(&args.text, stdin, MAX_TEXT)?;
     Ok(Typing { text, keys: args.key.clone(), enter: args.enter })
 }
 
-/// The text that the words of a command line stand for: `-` alone is standard input, of which no
-/// more than `most` bytes are taken.
+/// Joins the words of a command line. A single `-` reads up to `limit` bytes from standard input.
+///
+/// # Errors
+///
+/// If standard input cannot be read, or has more than `limit` bytes.
 pub(super) fn text(
     words: &[String],
     stdin: &mut impl io::Read,
-    most: usize,
+    limit: usize,
 ) -> Result<String, Failure> {
     if !matches!(words, [only] if only == "-") {
         return Ok(words.join(" "));
     }
     let mut text = String::new();
     stdin
-        .take(most as u64 + 1)
+        .take(limit as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| Failure::io("read the text from standard input", &error))?;
-    if text.len() <= most {
+    if text.len() <= limit {
         Ok(text)
     } else {
-        Err(usage(format!("more than {most} bytes on standard input"))
-            .hint("give the pane a file to read instead")
+        Err(usage(format!("standard input has more than {limit} bytes"))
+            .hint("write the text to a file and send its path instead")
             .into())
     }
 }
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_comes_from_the_line_or_from_standard_input() {
+    fn typing_takes_text_from_arguments_or_standard_input() {
         assert_eq!(text_of(&args(&["fix", "it"], false), b"unread"), Ok("fix it".to_owned()));
         assert_eq!(text_of(&args(&["-"], false), b"a\nb\n"), Ok("a\nb\n".to_owned()));
         assert_eq!(text_of(&args(&["-", "x"], false), b"unread"), Ok("- x".to_owned()));
@@ -95,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_or_too_much_is_a_usage_error() {
-        let flood = vec![b'x'; (1 << 20) + 1];
+    fn typing_rejects_no_input_and_too_much_input() {
+        let oversized = vec![b'x'; (1 << 20) + 1];
 
         assert_eq!(text_of(&args(&[], false), b""), Err(2));
-        assert_eq!(text_of(&args(&["-"], false), &flood), Err(2));
+        assert_eq!(text_of(&args(&["-"], false), &oversized), Err(2));
         assert_eq!(text_of(&args(&["-"], false), b"\xff"), Err(1));
     }
 }

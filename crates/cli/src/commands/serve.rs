@@ -15,32 +15,34 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         client_env: context.env.for_pane(),
     });
     let mut link = Link::new(context);
-    let response = link.ask_again(|| request.clone())?;
+    let response = link.request_retry(|| request.clone())?;
     let Response::Serving(serving) = response else { return Err(unexpected(&response).into()) };
-    context.out.answer(&serving, |serving, _| told(serving, !args.detach))?;
+    context.out.answer(&serving, |serving, _| describe(serving, !args.detach))?;
     if args.detach {
         return Ok(());
     }
-    // The daemon serves for as long as it hears us; it says nothing more. An interrupt ends us, and
-    // with us the connection.
-    link.wait_for_ever()?;
-    Ok(link.next_frame()?.map(|_| ()).map_err(|_| gone())?)
+    // The daemon serves as long as this connection is open and sends nothing more. An interrupt
+    // ends this process and closes the connection.
+    link.wait_closed()?;
+    Err(daemon_stopped().into())
 }
 
-fn told(serving: &Serving, held: bool) -> String {
+fn describe(serving: &Serving, held: bool) -> String {
     let until = match (held, serving.began) {
-        (true, true) => "ctrl-c ends it",
-        (true, false) => "it was served already, and goes on after ctrl-c",
-        (false, _) => "it is served until the daemon ends",
+        (true, true) => "press ctrl-c to stop",
+        (true, false) => "already running; continues after ctrl-c",
+        (false, _) => "until the daemon stops",
     };
+    // A Unix socket has no URL to append the path to.
+    let path = if serving.url.starts_with("unix:") { "" } else { "/v1" };
     format!(
-        "serving {}/v1 ({until})\nthe token is in {}, and printed by `ccmux token`\n",
+        "serving {}{path} ({until})\ntoken file: {} (`ccmux token` prints the token)\n",
         serving.url, serving.token_file
     )
 }
 
-fn gone() -> protocol::ErrorBody {
-    let message = "the daemon has ended, and the HTTP API with it";
+fn daemon_stopped() -> protocol::ErrorBody {
+    let message = "the daemon stopped, and the HTTP API with it";
     protocol::ErrorBody::new(protocol::ErrorCode::Unreachable, message)
-        .hint("set http.listen in ccmux.toml to have every daemon serve it")
+        .hint("set http.listen in ccmux.toml to serve the API whenever the daemon runs")
 }

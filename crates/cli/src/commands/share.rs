@@ -1,4 +1,4 @@
-//! `ccmux share`: give all panes something to read.
+//! `ccmux share`: share read-only files with all panes.
 
 use protocol::control::{Request, Response};
 use protocol::workspace::{ShareAnswer, ShareRequest};
@@ -22,7 +22,7 @@ pub(super) fn run(context: &Context, args: &ShareArgs) -> Result<(), Failure> {
         ShareRequest::Add { paths, templates: args.templates }
     };
 
-    let answer = Link::new(context).ask_again(|| Request::Share(request.clone()))?;
+    let answer = Link::new(context).request_retry(|| Request::Share(request.clone()))?;
 
     let Response::Share(answer) = answer else { return Err(unexpected(&answer).into()) };
     context.out.answer(&answer, |answer, _| describe(answer))
@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, args: &ShareArgs) -> Result<(), Failure> {
 
 fn describe(answer: &ShareAnswer) -> String {
     if answer.files.is_empty() {
-        return format!("nothing is shared in {}\n", printable(&answer.dir));
+        return format!("no shared files in {}\n", printable(&answer.dir));
     }
     let line = |path: &str, bytes| format!("{:>10}  {}\n", size(bytes), printable(path));
     answer.files.iter().map(|file| line(&file.path, file.bytes)).collect()

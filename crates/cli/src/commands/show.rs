@@ -1,4 +1,4 @@
-//! `ccmux show`: show everything about a pane or a session.
+//! `ccmux show`: show details of a pane or session.
 
 use protocol::ErrorBody;
 use protocol::control::{PaneAnswer, Request, Response, SessionAnswer};
@@ -11,7 +11,7 @@ use crate::describe;
 use crate::failure::{Failure, unexpected};
 use crate::output::Style;
 
-/// A pane or a session, whichever was named.
+/// A pane or a session.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Shown {
@@ -22,11 +22,11 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// What the daemon answered.
+    /// Converts a response of the daemon.
     ///
     /// # Errors
     ///
-    /// If it is neither.
+    /// If it is neither a pane nor a session.
     pub(super) fn from_response(response: Response) -> Result<Self, ErrorBody> {
         match response {
             Response::Pane(answer) => Ok(Self::Pane(answer)),
@@ -56,7 +56,7 @@ impl Shown {
         }
     }
 
-    /// For people.
+    /// Formats the text output.
     pub(super) fn text(&self, style: Style) -> String {
         match self {
             Self::Pane(answer) => describe::pane(answer, style),
@@ -67,6 +67,6 @@ impl Shown {
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<(), Failure> {
     let show = Request::Show { target: args.id.clone() };
-    let response = Link::new(context).ask_again(|| show.clone())?;
+    let response = Link::new(context).request_retry(|| show.clone())?;
     context.out.answer(&Shown::from_response(response)?, Shown::text)
 }

@@ -1,4 +1,4 @@
-//! `ccmux stop`: end the processes of panes or sessions and keep their directories.
+//! `ccmux stop`: stop the processes of panes or sessions and keep their directories.
 
 use protocol::control::Request;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::each::{Counted, each};
 use crate::failure::Failure;
 
-/// What `stop --json` prints.
+/// Output of `stop --json`.
 #[derive(Serialize)]
 struct Stopped {
     stopped: Vec<Shown>,
@@ -21,9 +21,9 @@ pub(super) fn run(context: &Context, args: &StopArgs) -> Result<(), Failure> {
     let progress = context.out.progress(Counted("stopping", args.ids.len()).to_string());
 
     let answers = each(context, &args.ids, |link, id| {
-        // Stopping what has stopped changes nothing, so it may be asked again.
+        // Idempotent, so it may be repeated.
         let stop = Request::Stop { target: id.to_owned(), grace_ms };
-        link.ask_again(|| stop.clone()).and_then(Shown::from_response)
+        link.request_retry(|| stop.clone()).and_then(Shown::from_response)
     });
 
     drop(progress);

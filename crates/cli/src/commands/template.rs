@@ -1,4 +1,4 @@
-//! `ccmux template`: what sessions can begin with.
+//! `ccmux template`: list, show, add and remove session templates.
 
 use std::fmt::Write as _;
 
@@ -15,15 +15,15 @@ use crate::failure::{Failure, unexpected};
 use crate::output::printable;
 use crate::table::Table;
 
-/// What is printed of one template.
+/// JSON output for one template.
 #[derive(Serialize)]
 struct One<'a> {
     template: &'a TemplateView,
 }
 
-/// What is printed when one is gone.
+/// JSON output of `template rm`.
 #[derive(Serialize)]
-struct Gone<'a> {
+struct Removed<'a> {
     removed: &'a str,
 }
 
@@ -36,31 +36,32 @@ pub(super) fn run(context: &Context, command: &TemplateCommand) -> Result<(), Fa
             TemplateRequest::Add { path: absolute(&args.dir)?, name: args.name.clone() }
         }
     };
-    let answer = Link::new(context).ask_again(|| Request::Template(request.clone()))?;
+    let answer = Link::new(context).request_retry(|| Request::Template(request.clone()))?;
     let Response::Templates(answer) = answer else { return Err(unexpected(&answer).into()) };
     let out = &context.out;
     match (command, answer.templates.first()) {
         (TemplateCommand::Ls, _) => {
-            out.answer(&answer, |answer, style| listed(answer, style.colour, style.width))
+            out.answer(&answer, |answer, style| list(answer, style.colour, style.width))
         }
-        (TemplateCommand::Rm(args), _) => out.answer(&Gone { removed: &args.name }, |gone, _| {
-            format!("removed the template {}\n", printable(gone.removed))
-        }),
+        (TemplateCommand::Rm(args), _) => out
+            .answer(&Removed { removed: &args.name }, |answer, _| {
+                format!("removed template {}\n", printable(answer.removed))
+            }),
         (TemplateCommand::Show(_) | TemplateCommand::Add(_), Some(template)) => {
-            out.answer(&One { template }, |one, _| described(one.template))
+            out.answer(&One { template }, |one, _| describe(one.template))
         }
         (TemplateCommand::Show(_) | TemplateCommand::Add(_), None) => Ok(()),
     }
 }
 
-fn listed(answer: &TemplatesAnswer, colour: bool, width: Option<usize>) -> String {
-    let mut table = Table::new(&["NAME", "FROM", "SIZE", "DESCRIPTION"]);
+fn list(answer: &TemplatesAnswer, colour: bool, width: Option<usize>) -> String {
+    let mut table = Table::new(&["NAME", "SOURCE", "SIZE", "DESCRIPTION"]);
     for template in &answer.templates {
-        let from = if template.shipped { "ccmux" } else { "you" };
+        let source = if template.shipped { "built-in" } else { "user" };
         let about = template.problem.as_ref().unwrap_or(&template.description);
         table.push(vec![
             printable(&template.name).into(),
-            from.into(),
+            source.into(),
             size(template.bytes).into(),
             printable(about).into(),
         ]);
@@ -68,10 +69,10 @@ fn listed(answer: &TemplatesAnswer, colour: bool, width: Option<usize>) -> Strin
     table.render(colour, width)
 }
 
-fn described(template: &TemplateView) -> String {
+fn describe(template: &TemplateView) -> String {
     let mut text = format!("{}: {}\n", printable(&template.name), printable(&template.description));
     if let Some(path) = &template.path {
-        let _infallible = writeln!(text, "in {}", printable(path));
+        let _infallible = writeln!(text, "directory: {}", printable(path));
     }
     for file in &template.files {
         let _infallible = writeln!(text, "  {}", printable(file));

@@ -1,4 +1,4 @@
-//! `ccmux thaw`: let the processes of frozen panes go on.
+//! `ccmux thaw`: resume the processes of frozen panes.
 
 use protocol::control::Request;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::each::each;
 use crate::failure::Failure;
 
-/// What `thaw --json` prints.
+/// Output of `thaw --json`.
 #[derive(Serialize)]
 struct Thawed {
     thawed: Vec<Shown>,
@@ -18,8 +18,8 @@ struct Thawed {
 pub(super) fn run(context: &Context, args: &ThawArgs) -> Result<(), Failure> {
     let answers = each(context, &args.ids, |link, id| {
         let thaw = Request::Thaw { target: id.to_owned() };
-        let doubt = "it may or may not have been thawed";
-        link.ask_once(&thaw, doubt).and_then(Shown::from_response)
+        let doubt = "the pane may or may not have been thawed";
+        link.request_once(&thaw, doubt).and_then(Shown::from_response)
     });
     let (done, result) = context.sort_out(&args.ids, answers);
     let thawed = Thawed { thawed: done.into_iter().map(|(_, shown)| shown).collect() };

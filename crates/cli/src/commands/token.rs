@@ -1,4 +1,4 @@
-//! `ccmux token`: print or replace a token of the HTTP API.
+//! `ccmux token`: print or rotate an HTTP API token.
 
 use protocol::control::{Request, Response};
 use protocol::http::TokenRequest;
@@ -10,7 +10,7 @@ use crate::failure::{Failure, unexpected};
 
 pub(super) fn run(context: &Context, args: &TokenArgs) -> Result<(), Failure> {
     let request = TokenRequest { scope: args.scope, rotate: args.rotate };
-    let response = Link::new(context).ask_again(|| Request::Token(request))?;
+    let response = Link::new(context).request_retry(|| Request::Token(request))?;
     let Response::Token(token) = response else { return Err(unexpected(&response).into()) };
     context.out.answer(&token, |token, _| format!("{}\n", token.token))
 }

@@ -1,4 +1,4 @@
-//! `ccmux trust`: let the commands of a project be run in new workspaces.
+//! `ccmux trust`: allow a project to run its setup commands in new workspaces.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context, args: &TrustArgs) -> Result<(), Failure> {
         TrustRequest::Add { dir: dir()? }
     };
 
-    let answer = Link::new(context).ask_again(|| Request::Trust(request.clone()))?;
+    let answer = Link::new(context).request_retry(|| Request::Trust(request.clone()))?;
 
     let Response::Trust(answer) = answer else { return Err(unexpected(&answer).into()) };
     context.out.answer(&answer, |answer, _| match request {
@@ -34,23 +34,23 @@ pub(super) fn run(context: &Context, args: &TrustArgs) -> Result<(), Failure> {
 
 fn revoked(answer: &TrustAnswer) -> String {
     match answer.files.first() {
-        Some(file) => format!("{} is not trusted any more\n", printable(&file.path)),
-        None => "it was not trusted\n".to_owned(),
+        Some(file) => format!("{} is no longer trusted\n", printable(&file.path)),
+        None => "the project was not trusted\n".to_owned(),
     }
 }
 
 fn describe(answer: &TrustAnswer) -> String {
     if answer.files.is_empty() {
-        return "nothing is trusted\n".to_owned();
+        return "no trusted projects\n".to_owned();
     }
     let mut text = String::new();
     for TrustedFile { path, trusted, setup, teardown, .. } in &answer.files {
-        let state = if *trusted { "trusted" } else { "changed or gone since it was trusted" };
-        writeln!(text, "{}: {state}", printable(path)).expect("a string takes everything");
-        for (what, commands) in [("setup", setup), ("teardown", teardown)] {
+        let state = if *trusted { "trusted" } else { "changed or removed since it was trusted" };
+        writeln!(text, "{}: {state}", printable(path)).expect("writing to a string cannot fail");
+        for (phase, commands) in [("setup", setup), ("teardown", teardown)] {
             for words in commands {
-                writeln!(text, "  {what}: {}", printable(&words.join(" ")))
-                    .expect("a string takes everything");
+                writeln!(text, "  {phase}: {}", printable(&words.join(" ")))
+                    .expect("writing to a string cannot fail");
             }
         }
     }

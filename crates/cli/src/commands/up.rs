@@ -1,8 +1,8 @@
-//! `ccmux up`: bring a team to what its file says.
+//! `ccmux up`: create or update a team of panes from a file.
 
 use std::path::Path;
 
-use model::event::{Event, Happening};
+use model::event::{Event, EventBody};
 use model::team::presets::{PRESETS, Preset};
 use model::team::{Action, Step, Team, schema};
 use model::{Name, SessionId};
@@ -37,18 +37,18 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     if !context.out.json {
         context.out.text(&table(&planned.plan, context.out.style))?;
     }
-    watch(context, &mut link, &request, &planned)?;
+    report_progress(context, &mut link, &request, &planned)?;
     let answer = ask(&mut link, &request)?;
     for warning in &answer.warnings {
         context.out.warn(warning);
     }
-    context.out.answer(&answer, |answer, _| verdict(answer))
+    context.out.answer(&answer, |answer, _| summary(answer))
 }
 
-/// Asked again of the next daemon if this one dies: what it left is taken back or complete, and
-/// only what is missing is done.
+/// Sends the request, and repeats it if the daemon dies: the next daemon rolls back or completes
+/// the interrupted work and does only the rest.
 fn ask(link: &mut Link<'_>, request: &UpRequest) -> Result<UpAnswer, ErrorBody> {
-    let response = link.ask_again(|| Request::Up(Box::new(request.clone())))?;
+    let response = link.request_retry(|| Request::Up(Box::new(request.clone())))?;
     let Response::Up(answer) = response else { return Err(unexpected(&response)) };
     Ok(*answer)
 }
@@ -57,17 +57,17 @@ fn preset(name: &str) -> Result<&'static Preset, ErrorBody> {
     Preset::named(name).ok_or_else(|| {
         let known: Vec<String> =
             PRESETS.iter().map(|preset| format!("{} ({})", preset.name, preset.about)).collect();
-        usage(format!("there is no preset {name:?}; known are {}", known.join(", ")))
+        usage(format!("unknown preset {name:?}; available presets: {}", known.join(", ")))
     })
 }
 
-/// The name of an agent, which goes into a file.
+/// Returns the agent name if it is safe to insert into a team file.
 fn agent(args: &UpArgs) -> Result<&str, ErrorBody> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !args.agent.is_empty() && args.agent.chars().all(plain) {
         return Ok(&args.agent);
     }
-    Err(usage(format!("{:?} is not the name of an agent", args.agent)))
+    Err(usage(format!("invalid agent name {:?}", args.agent)))
 }
 
 fn request(
@@ -84,7 +84,7 @@ fn request(
             let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
             (team_file(file)?, absolute(dir.unwrap_or(Path::new(".")))?)
         }
-        (None, None) => return Err(usage("a team file is needed")),
+        (None, None) => return Err(usage("no team file")),
     };
     let name = args.name.clone().or_else(|| team.session.clone());
     let name = name.unwrap_or_else(|| name_of(&cwd));
@@ -105,13 +105,13 @@ fn request(
     Ok(UpRequest { run, replace: args.replace, prune: args.prune, dry_run: false })
 }
 
-/// What a team is called that nobody named: as its directory.
+/// Returns the default name of a team: the name of its directory.
 pub(super) fn name_of(dir: &str) -> Name {
     Name::near(dir.rsplit('/').next().unwrap_or_default())
 }
 
 fn table(plan: &[Step], style: Style) -> String {
-    let mut table = Table::new(&["", "PANE", "WHY"]);
+    let mut table = Table::new(&["", "PANE", "REASON"]);
     for step in plan {
         let colour = match step.action {
             Action::Create | Action::Restore => Colour::Green,
@@ -129,14 +129,14 @@ fn table(plan: &[Step], style: Style) -> String {
     table.render(style.colour, style.width)
 }
 
-fn verdict(answer: &UpAnswer) -> String {
+fn summary(answer: &UpAnswer) -> String {
     let name = answer.session.as_ref().map_or("the team", |session| session.name.as_str());
     let live = answer.panes.iter().filter(|pane| pane.state.is_live()).count();
-    format!("{name} is up: {live} of {} panes run\n", answer.panes.len())
+    format!("{name} is up: {live} of {} panes running\n", answer.panes.len())
 }
 
-/// Tells on standard error which panes have been started, unless a program is asking.
-fn watch(
+/// Starts a thread that prints each started pane on standard error, unless the output is JSON.
+fn report_progress(
     context: &Context,
     link: &mut Link<'_>,
     request: &UpRequest,
@@ -155,37 +155,34 @@ fn watch(
     let after = status(link)?.last_event;
     let session = planned.session.as_ref().map(|session| session.id);
     let (team, context) = (request.run.name.clone(), context.clone());
-    // It ends with us, wherever it is: it only reads and tells.
-    std::thread::spawn(move || tell_starts(&context, after, session, team.as_ref(), &names));
+    // The thread only prints, so it need not be joined.
+    std::thread::spawn(move || {
+        print_started_panes(&context, after, session, team.as_ref(), &names);
+    });
     Ok(())
 }
 
-fn tell_starts(
+fn print_started_panes(
     context: &Context,
     after: u64,
     mut session: Option<SessionId>,
     team: Option<&Name>,
     names: &[Name],
 ) {
-    let mut link = Link::to_running(context);
-    let mut told = 0;
-    let follow = || Request::Events { after: Some(after), follow: true };
-    if link.ask_again(follow).is_err() {
-        return;
-    }
-    while let Ok(Ok(frame)) = link.next_frame() {
-        let Ok(Event { what, .. }) = frame.parse::<Event>() else { continue };
-        if let Happening::SessionCreated { session: id, name } = &what
+    let mut started = 0;
+    for event in Link::to_running(context).events(Some(after), true) {
+        let Ok(Event { what, .. }) = event else { return };
+        if let EventBody::SessionCreated { session: id, name } = &what
             && Some(name) == team
         {
             session = Some(*id);
         }
-        if let Happening::PaneCreated { session: id, name, .. } = &what
+        if let EventBody::PaneCreated { session: id, name, .. } = &what
             && Some(*id) == session
             && names.contains(name)
         {
-            told += 1;
-            context.out.note(&format!("{told} of {}: {name} runs", names.len()));
+            started += 1;
+            context.out.note(&format!("{started} of {}: {name} started", names.len()));
         }
     }
 }

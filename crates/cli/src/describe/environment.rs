@@ -1,12 +1,12 @@
-//! `env`, as text for people.
+//! Text output of `env`.
 
-use model::environment::layers::Unused;
+use model::environment::layers::UnusedVariable;
 use protocol::environment::EnvironmentView;
 
 use crate::output::{Style, printable};
 use crate::table::{Cell, Colour, Table};
 
-/// Every variable with its source; with `why`, what was not used as well.
+/// Formats every variable with its source; with `why`, also the unused variables.
 pub(crate) fn environment(view: &EnvironmentView, why: bool, style: Style) -> String {
     let mut table = Table::new(&["SOURCE", "VARIABLE"]);
     for variable in &view.variables {
@@ -14,12 +14,12 @@ pub(crate) fn environment(view: &EnvironmentView, why: bool, style: Style) -> St
         let line = format!("{}={}", variable.name, variable.value);
         table.push(vec![Cell::coloured(source, Colour::Dim), printable(&line).into()]);
     }
-    // Values are not cut short: whoever asks wants to see them.
+    // Values are never truncated.
     let mut text = table.render(style.colour, None);
     if why {
         text.push_str("\nnot used:\n");
         if view.unused.is_empty() {
-            text.push_str("  nothing\n");
+            text.push_str("  none\n");
         }
         for unused in &view.unused {
             text.push_str(&format_unused(unused));
@@ -28,12 +28,12 @@ pub(crate) fn environment(view: &EnvironmentView, why: bool, style: Style) -> St
     text
 }
 
-fn format_unused(unused: &Unused) -> String {
-    let Unused { name, layer, by } = unused;
+fn format_unused(unused: &UnusedVariable) -> String {
+    let UnusedVariable { name, layer, by } = unused;
     let name = printable(name);
     match by {
-        Some(by) => format!("  {name} of {layer}: {by} sets it\n"),
-        None => format!("  {name} of {layer}: it is not passed on\n"),
+        Some(by) => format!("  {name} from {layer}: overridden by {by}\n"),
+        None => format!("  {name} from {layer}: not inherited\n"),
     }
 }
 
@@ -46,14 +46,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_variable_has_its_source_and_each_that_is_not_used_its_reason() {
+    fn environment_shows_sources_and_reasons_for_unused_variables() {
         let variable = |name: &str, value: &str, source| VariableView {
             name: name.to_owned(),
             value: value.to_owned(),
             masked: false,
             source,
         };
-        let unused = |name: &str, by| Unused { name: name.to_owned(), layer: Layer::Inherited, by };
+        let unused =
+            |name: &str, by| UnusedVariable { name: name.to_owned(), layer: Layer::Inherited, by };
         let view = EnvironmentView {
             pane: PaneId::from_random([1; 16]),
             name: "dev".parse().unwrap(),
@@ -76,8 +77,8 @@ mod tests {
              unknown  OLD=a\\nb\n\
              \n\
              not used:\n  \
-             EDITOR of inherited: pane sets it\n  \
-             TMUX of inherited: it is not passed on\n"
+             EDITOR from inherited: overridden by pane\n  \
+             TMUX from inherited: not inherited\n"
         );
         assert!(!environment(&view, false, style).contains("not used"));
     }

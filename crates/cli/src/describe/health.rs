@@ -1,4 +1,4 @@
-//! `doctor`, as text for people: one block per finding, the worst first, and a closing line.
+//! Text output of `doctor`: one block per finding, most severe first, and a summary line.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use model::health::{Checked, Finding, Health, Severity};
 use crate::output::{Style, printable};
 use crate::table::{Colour, paint};
 
-/// `doctor`.
+/// Formats the output of `doctor`.
 pub(crate) fn health(health: &Health, style: Style) -> String {
     let mut text = String::new();
     for finding in &health.findings {
         block(&mut text, finding, style);
         text.push('\n');
     }
-    closing(&mut text, health, style);
+    summary(&mut text, health, style);
     text
 }
 
@@ -26,23 +26,24 @@ fn block(text: &mut String, finding: &Finding, style: Style) {
     };
     paint(text, word, style.colour.then_some(colour));
     let (subject, what) = (printable(&finding.subject), printable(&finding.what));
-    writeln!(text, ": {subject}: {what}").expect("a string takes everything");
+    writeln!(text, ": {subject}: {what}").expect("writing to a string cannot fail");
     paragraph(text, "found", &finding.evidence);
-    paragraph(text, "to do", &finding.remedy);
+    paragraph(text, "fix", &finding.remedy);
 }
 
-/// A labelled text, which may have several lines; nothing at all if it is empty.
+/// Appends labelled text of any number of lines.
 fn paragraph(text: &mut String, label: &str, body: &str) {
     for (n, line) in body.lines().enumerate() {
         let label = if n == 0 { label } else { "" };
-        writeln!(text, "  {label:<5}  {}", printable(line)).expect("a string takes everything");
+        writeln!(text, "  {label:<5}  {}", printable(line))
+            .expect("writing to a string cannot fail");
     }
 }
 
-/// What came of it, and how much was looked at.
-fn closing(text: &mut String, health: &Health, style: Style) {
+/// Appends the result and the number of checked items.
+fn summary(text: &mut String, health: &Health, style: Style) {
     if health.ok {
-        paint(text, "all is well", style.colour.then_some(Colour::Green));
+        paint(text, "no problems found", style.colour.then_some(Colour::Green));
     } else {
         let errors = counted(health.count(Severity::Error), "error", "errors");
         let warnings = counted(health.count(Severity::Warning), "warning", "warnings");
@@ -50,15 +51,15 @@ fn closing(text: &mut String, health: &Health, style: Style) {
         paint(text, &verdict, style.colour.then_some(Colour::Red));
     }
     let Checked { panes, places, processes, conversations, own_places, agents } = health.checked;
-    let looked_at = [
+    let items = [
         counted(panes, "pane", "panes"),
         counted(places, "file or directory", "files and directories"),
         counted(processes, "process", "processes"),
         counted(conversations, "conversation", "conversations"),
-        counted(own_places, "directory of your own", "directories of your own"),
+        counted(own_places, "directory in your home", "directories in your home"),
         counted(agents, "installed agent", "installed agents"),
     ];
-    writeln!(text, "; looked at {}", looked_at.join(", ")).expect("a string takes everything");
+    writeln!(text, "; checked {}", items.join(", ")).expect("writing to a string cannot fail");
 }
 
 fn counted(count: usize, one: &str, many: &str) -> String {
@@ -68,7 +69,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use model::Timestamp;
-    use model::health::Kind;
+    use model::health::FindingKind;
 
     use super::*;
 
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_has_its_block_and_the_worst_comes_first() {
+    fn health_lists_findings_by_severity_with_a_summary() {
         let checked = Checked {
             panes: 2,
             places: 30,
@@ -90,29 +91,29 @@ mod tests {
             Finding::new(
                 Severity::Info,
                 "pane dev1 (aaaaaaaa)",
-                Kind::Login,
+                FindingKind::Login,
                 "by ANTHROPIC_API_KEY in its environment",
                 "",
             ),
             Finding::new(
                 Severity::Error,
                 "pane dev1 (aaaaaaaa)",
-                Kind::Open,
+                FindingKind::Open,
                 "`/state/claude-configs/pane-1\x1b[2J` has mode 0755, not 0700",
                 "`chmod 0700 /state/claude-configs/pane-1`",
             ),
             Finding::new(
                 Severity::Error,
                 "configuration",
-                Kind::ConfigInvalid,
+                FindingKind::ConfigInvalid,
                 "the configuration has 2 problems:\n1:1: one\n2:1: two",
                 "correct it",
             ),
         ];
 
-        let ill = health(&Health::of(findings, checked), style());
-        let well = health(&Health::of(Vec::new(), checked), style());
+        let unhealthy = health(&Health::of(findings, checked), style());
+        let healthy = health(&Health::of(Vec::new(), checked), style());
 
-        insta::assert_snapshot!([ill, well].join("--\n"));
+        insta::assert_snapshot!([unhealthy, healthy].join("--\n"));
     }
 }

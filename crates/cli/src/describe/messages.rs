@@ -1,34 +1,34 @@
-//! Messages between panes, for people.
+//! Text output of messages between panes.
 
 use std::fmt::Write as _;
 
-use model::event::Happening;
+use model::event::EventBody;
 use protocol::message::{MessageView, Messages};
 
 use super::age;
 use crate::output::{Style, printable};
 use crate::table::Table;
 
-/// How much of a text is shown in a listing.
-const BEGINNING: usize = 40;
+/// Number of characters of the text shown in a listing.
+const EXCERPT: usize = 40;
 
-/// What happened, in a sentence.
-pub(super) fn line(what: &Happening) -> String {
-    if let Happening::MessageQueued { message, pane, from, .. } = what {
-        let from = from.map_or_else(|| "outside".to_owned(), |pane| pane.short());
-        format!("message {} from {from} waits for pane {}", message.short(), pane.short())
-    } else if let Happening::MessageDelivered { message, pane } = what {
-        format!("message {} was delivered to pane {}", message.short(), pane.short())
-    } else if let Happening::MessageAnswered { message, pane } = what {
-        format!("message {} was answered by pane {}", message.short(), pane.short())
-    } else if let Happening::MessageFailed { message, pane, why } = what {
-        format!("message {} to pane {}: {why}", message.short(), pane.short())
+/// Returns one sentence for a message event.
+pub(super) fn line(what: &EventBody) -> String {
+    if let EventBody::MessageQueued { message, pane, from, .. } = what {
+        let from = from.map_or_else(|| "outside a pane".to_owned(), |pane| pane.short());
+        format!("message {} from {from} queued for pane {}", message.short(), pane.short())
+    } else if let EventBody::MessageDelivered { message, pane } = what {
+        format!("message {} delivered to pane {}", message.short(), pane.short())
+    } else if let EventBody::MessageAnswered { message, pane } = what {
+        format!("message {} answered by pane {}", message.short(), pane.short())
+    } else if let EventBody::MessageFailed { message, pane, why } = what {
+        format!("message {} to pane {} failed: {why}", message.short(), pane.short())
     } else {
         String::new()
     }
 }
 
-/// `message ls`.
+/// Formats the output of `message ls`.
 pub(crate) fn messages(messages: &Messages, style: Style) -> String {
     if messages.messages.is_empty() {
         return "no messages\n".to_owned();
@@ -36,7 +36,7 @@ pub(crate) fn messages(messages: &Messages, style: Style) -> String {
     let mut table = Table::new(&["ID", "FROM", "TO", "STATE", "SINCE", "TEXT"]);
     for message in &messages.messages {
         let first = message.text.lines().next().unwrap_or_default();
-        let mut text: String = first.chars().take(BEGINNING).collect();
+        let mut text: String = first.chars().take(EXCERPT).collect();
         if text.len() < message.text.trim_end().len() {
             text.push('…');
         }
@@ -52,7 +52,7 @@ pub(crate) fn messages(messages: &Messages, style: Style) -> String {
     table.render(style.colour, style.width)
 }
 
-/// `message show`.
+/// Formats the output of `message show`.
 pub(crate) fn message(message: &MessageView) -> String {
     let mut shown = format!(
         "id         {}\nfrom       {}\nto         {} (as {})\nqueued     {}\n",
@@ -65,7 +65,7 @@ pub(crate) fn message(message: &MessageView) -> String {
     for receipt in &message.receipts {
         let why = receipt.why.as_deref().map(|why| format!("  {why}")).unwrap_or_default();
         writeln!(shown, "{:<11}{}{}", receipt.state, receipt.at, printable(&why))
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     let text = message.text.lines().map(|line| format!("  {}\n", printable(line)));
     shown.push('\n');

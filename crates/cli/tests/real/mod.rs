@@ -1,19 +1,19 @@
-//! What the tests with real agents share: a user who has set up an agent, and its panes.
+//! A user of a real agent, and panes with it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::stub::Seen;
+use testkit::stub::RecordedRequest;
 use testkit::wait::try_wait_for;
 use testkit::{Agent, ApiStub, Home, agents, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
-/// How long twenty agents that start at once on two cores may take.
+/// Deadline for twenty agents started at once on two cores.
 pub(crate) const LONG: Duration = Duration::from_secs(240);
 
-/// A user of one agent, and the service that it talks to.
+/// A user of one agent, with the stub of its service.
 pub(crate) struct User {
     pub(crate) agent: Agent,
     pub(crate) home: Home,
@@ -22,7 +22,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Who has set up the agent and never used it in the project.
+    /// A user who has set up the agent and not used it in the project yet.
     pub(crate) fn new(agent: Agent) -> Self {
         let stub = ApiStub::start();
         let mut home = Home::new(CCMUX);
@@ -44,20 +44,20 @@ impl User {
         self.home.dir().join("home")
     }
 
-    /// Starts a pane with the agent and these arguments, and does not wait for it.
+    /// Starts a pane with the agent and these arguments without waiting for it.
     pub(crate) fn new_pane(&self, name: &str, options: &[&str], args: &[&str]) -> Value {
         let mut words = vec!["new", "-d", "--json", "-n", name, "--size", "100x30"];
-        // A key under a name that only this user's configuration knows.
+        // An API key under a name that only this user's configuration lists.
         if matches!(self.agent, Agent::Codex | Agent::Opencode) {
             words.extend(["--env", "STUB_API_KEY"]);
         }
         words.extend(options);
         words.extend(["--", self.agent.name()]);
         words.extend(args);
-        self.home.ccmux(&words).dir(&self.project).patience(LONG).json()["pane"].clone()
+        self.home.ccmux(&words).dir(&self.project).timeout(LONG).json()["pane"].clone()
     }
 
-    /// Waits until the pane shows that it takes a prompt.
+    /// Waits until the pane is ready for a prompt.
     pub(crate) fn wait_ready(&self, name: &str) {
         self.wait_text(name, &regex_of(self.agent.ready_text()));
     }
@@ -66,23 +66,23 @@ impl User {
     pub(crate) fn wait_text(&self, name: &str, expression: &str) {
         let until = format!("text={expression}");
         let wait = self.home.ccmux(&["wait", name, "--for", &until, "--timeout", "180"]);
-        let waited = wait.patience(LONG).run();
+        let waited = wait.timeout(LONG).run();
         if !waited.status.success() {
             let screen = self.home.ccmux(&["read", name]).run().stdout;
             panic!("{name} does not show {expression:?}: {}\n{screen}", waited.stderr);
         }
     }
 
-    /// Says something and waits for the answer on the screen; the request that it led to.
-    pub(crate) fn ask(&self, name: &str, text: &str) -> Seen {
-        let is_it = |seen: &Seen| {
+    /// Sends a prompt, waits for the answer on the screen, and returns the request.
+    pub(crate) fn ask(&self, name: &str, text: &str) -> RecordedRequest {
+        let is_it = |seen: &RecordedRequest| {
             seen.is_turn() && seen.user_texts().last().is_some_and(|last| last.contains(text))
         };
         let asked = || self.stub.turns().into_iter().rev().find(is_it);
         self.home.ccmux(&["send", name, text]).ok();
         self.wait_text(name, text);
-        // As a person would: Enter, and once more if the agent was busy with its start and did not
-        // take it. Without words in its box an agent takes an Enter for nothing.
+        // As a person would: Enter, and again if the agent was still starting. On an empty line an
+        // Enter has no effect.
         let seen = (0..10).find_map(|_| {
             self.home.ccmux(&["send", name, "--key", "enter"]).ok();
             try_wait_for(Duration::from_secs(10), asked)
@@ -95,8 +95,8 @@ impl User {
         seen
     }
 
-    /// Waits until an agent has written down the answer to `text`. It shows it a moment before, and
-    /// what it has not written yet goes with an agent that is killed.
+    /// Waits until the agent has written the answer to `text` to disk. It is shown shortly before,
+    /// and an unwritten answer is lost if the agent is killed.
     pub(crate) fn wait_written(&self, name: &str, text: &str) {
         let dir = path(&self.show(name), "config_dir");
         let what = format!("{name} has written down the answer to {text}");
@@ -111,15 +111,15 @@ impl User {
         wait_until(&format!("{name} is {state}"), LONG, || self.show(name)["state"] == state);
     }
 
-    /// Waits for the end of a pane; its exit code.
+    /// Waits for the end of a pane and returns its exit code.
     pub(crate) fn wait_exit(&self, name: &str) -> i64 {
-        self.home.ccmux(&["wait", name, "--for", "exit", "--timeout", "200"]).patience(LONG).ok();
+        self.home.ccmux(&["wait", name, "--for", "exit", "--timeout", "200"]).timeout(LONG).ok();
         self.show(name)["ending"]["code"].as_i64().expect("an exit code")
     }
 }
 
-/// Takes out what a user would not have written: it is ccmux that must see to it.
-#[expect(clippy::disallowed_methods, reason = "a file of the user's, whole before anybody looks")]
+/// Removes settings that a user would not have: ccmux must set them itself.
+#[expect(clippy::disallowed_methods, reason = "the file is complete before the agent starts")]
 fn without_switches(config: &Path) {
     let text = std::fs::read_to_string(config).expect("the user's configuration");
     let kept = text.lines().filter(|line| !line.contains("daemon_auto_start"));
@@ -127,7 +127,8 @@ fn without_switches(config: &Path) {
     std::fs::write(config, kept).expect("it can be written");
 }
 
-/// Whether a file below `dir` has the answer to `text`. Files may come and go meanwhile.
+/// Returns whether a file below `dir` contains the answer to `text`. Files may come and go
+/// meanwhile.
 fn contains_answer(dir: &Path, text: &str) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| match entry.file_type() {

@@ -1,13 +1,15 @@
-//! Gathering evidence for `model::health`: looking at panes, at the state root, and at the places
-//! of the user's own that nothing may leak into.
+//! Gathers evidence for `model::health` from panes, the state root, and the user's own directories,
+//! into which nothing of a pane may leak.
 //!
-//! Everything in here blocks, changes nothing, and follows no link. What follows from what was seen
-//! is decided by `model`.
+//! The checks are read-only and do not follow symbolic links. `model` derives the findings from the
+//! evidence.
 
-pub(crate) mod outside;
-pub(crate) mod pane;
-pub(crate) mod root;
+mod examination;
+mod pane;
+mod root;
+mod user_dirs;
 
+pub(crate) use self::examination::Probing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,40 +17,64 @@ use std::sync::Arc;
 use host::StateRoot;
 use model::agent::probe::Program;
 use model::config::AgentConfig;
-use model::conversation::Asked;
+use model::conversation::ConversationRequest;
 use model::health::{Checked, Finding, Subject};
 use model::isolation::Method;
 use model::{ConversationId, LaunchRecord, ProcessIdentity, SessionId};
 
-/// What holds for all panes.
+use crate::coordination::Coordination;
+use crate::panes::Panes;
+use crate::registry::Registry;
+use crate::runtime::Runtime;
+
+/// Examines panes, the state root and the user's own directories.
+pub(crate) struct Health {
+    runtime: Arc<Runtime>,
+    registry: Registry,
+    panes: Arc<Panes>,
+    coordination: Arc<Coordination>,
+}
+
+impl Health {
+    pub(crate) fn new(
+        runtime: Arc<Runtime>,
+        registry: Registry,
+        panes: Arc<Panes>,
+        coordination: Arc<Coordination>,
+    ) -> Self {
+        Self { runtime, registry, panes, coordination }
+    }
+}
+
+/// The values that all checks share.
 #[derive(Debug)]
-pub(crate) struct Ward {
+pub(crate) struct Context {
     pub(crate) root: StateRoot,
-    /// The user that everything must belong to.
-    pub(crate) us: u32,
-    /// The agents that the user has defined.
+    /// The id of the user that must own all files.
+    pub(crate) uid: u32,
+    /// The agents that the configuration defines.
     pub(crate) agents: BTreeMap<String, AgentConfig>,
-    /// What the asking client says about where things are.
+    /// The environment of the client, which locates the user's own directories.
     pub(crate) client: BTreeMap<String, String>,
-    /// Which panes have which conversations now.
+    /// The panes of each current conversation.
     pub(crate) conversations: BTreeMap<ConversationId, Vec<Subject>>,
 }
 
-/// A pane that is looked at.
+/// A pane under examination.
 #[derive(Clone, Debug)]
-pub(crate) struct Patient {
+pub(crate) struct ExaminedPane {
     pub(crate) subject: Subject,
     pub(crate) session: SessionId,
     pub(crate) dir: PathBuf,
-    /// What the daemon goes by.
+    /// The launch record that the daemon has in memory.
     pub(crate) launch: Option<Arc<LaunchRecord>>,
-    /// The process at its head, while it lives.
+    /// The first process of the pane, while it is running.
     pub(crate) head: Option<ProcessIdentity>,
-    /// The program whose login it depends on, as far as it was asked.
+    /// The program whose login the pane uses, if it was probed.
     pub(crate) program: Option<Program>,
 }
 
-/// What was found so far.
+/// The findings so far, and the number of checked items.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) findings: Vec<Finding>,
@@ -72,34 +98,40 @@ impl Report {
     }
 }
 
-impl Ward {
-    /// The state root as text, as records have it.
+impl Context {
+    /// Returns the path of the state root as text, as in records.
     pub(crate) fn root_text(&self) -> String {
         self.root.path().to_string_lossy().into_owned()
     }
 
-    /// The agent of a pane, unless nobody has described it.
+    /// Returns the definition of an agent, if there is one.
     fn agent(&self, name: &str) -> Option<model::agent::Agent> {
         model::agent::Agent::named(name, &self.agents).ok()
     }
 }
 
-impl Patient {
-    /// What it was started as, if anything keeps it apart.
-    fn isolated(&self) -> Option<&LaunchRecord> {
+impl ExaminedPane {
+    /// Returns the launch record, if the pane is isolated.
+    fn isolated_launch(&self) -> Option<&LaunchRecord> {
         self.launch.as_deref().filter(|launch| launch.isolation.method != Method::None)
     }
 }
 
-/// Every conversation that a pane has or had.
+/// Returns the current and all earlier conversations of a pane.
 fn conversations(launch: &LaunchRecord) -> impl Iterator<Item = &ConversationId> {
     launch.conversation.iter().chain(&launch.earlier)
 }
 
-/// The conversation that the user's own arguments go on with: it was somewhere else before.
-fn brought(launch: &LaunchRecord, agent: &model::agent::Agent) -> Option<ConversationId> {
+/// Returns the conversation that the pane was started to resume. It existed before the pane.
+fn brought_conversation(
+    launch: &LaunchRecord,
+    agent: &model::agent::Agent,
+) -> Option<ConversationId> {
     match agent.asked(launch.asked()) {
-        Asked::Resume(id) => Some(id),
-        Asked::Nothing | Asked::New(_) | Asked::AgentChooses | Asked::None => None,
+        ConversationRequest::Resume(id) => Some(id),
+        ConversationRequest::Nothing
+        | ConversationRequest::New(_)
+        | ConversationRequest::AgentChooses
+        | ConversationRequest::None => None,
     }
 }

@@ -1,117 +1,159 @@
-//! Messages between panes: kept until they can be delivered, delivered once, and confirmed.
+//! Messages between panes: stored until they can be delivered, delivered once, and confirmed.
 //!
 //! ```text
-//!  operations --- take_on ---> books ---> sessions/<id>/messages/messages.jsonl
-//!                                ^
-//!  courier, one per pane --------+      looks at the screen until the receiver can take it,
-//!     |                          |      writes down that it types, types, writes down that it did
-//!     v                          |
-//!  keeper                      hooks    an agent says which prompt it accepted, and that its turn
-//!                                       is over
+//!  operations --- queue ---> journals ---> sessions/<id>/messages/messages.jsonl
+//!                               ^
+//!  delivery, one task per pane -+       waits until the recipient's screen is ready, records
+//!     |                         |       `typing`, types the message, records the result
+//!     v                         |
+//!  keeper                     hooks     the agent reports an accepted prompt and the end of a turn
 //! ```
 //!
-//! The books are behind one lock, held while a line is written and never across an await. What is
-//! answered is on disk. A courier does one step at a time, each from what the book says, so that
-//! the next daemon goes on where this one was killed; what was typed is asked of the keeper, which
-//! types nothing twice under one name. Nothing is looked at unless a message waits for it.
+//! The journals are behind one lock, which is held while a line is written and never across an
+//! await. A reply is sent after the write. Delivery takes one step at a time, each from the state in
+//! the journal, so the next daemon continues where this one was killed. The keeper remembers the
+//! messages that it has typed and types none twice. Panes without messages cost nothing.
 
-mod books;
-mod courier;
-mod receiver;
+mod delivery;
+mod journals;
+mod recipient;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
 
-use host::StateRoot;
+use futures_util::future::BoxFuture;
 use host::clock;
-use host::file::Survive;
-use model::event::Happening;
-use model::message::book::Noted;
+use host::file::Durability;
+use model::event::EventBody;
+use model::message::journal::TrackedMessage;
 use model::message::{Message, MessageState, Receipt};
 use model::{MessageId, PaneId, SessionId};
-use protocol::ErrorBody;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::pane::{Life, Pane};
-use crate::supervisor::{Supervisor, run_blocking};
+use crate::lifecycle::{Lifecycle, Observer};
+use crate::panes::{Life, Pane, Panes};
+use crate::registry::{Registry, TargetError};
+use crate::runtime::{Runtime, run_blocking};
 
-pub(crate) use books::{Books, Taken};
+pub(crate) use journals::{Journals, QueueError, Queued};
 
-/// The outside of the books, and who is on the way.
-#[derive(Debug)]
+/// The message service: the journals, and the delivery tasks.
 pub(crate) struct Messages {
-    books: Arc<Mutex<Books>>,
-    /// Counts what became of messages, for those who wait for it.
+    this: Weak<Self>,
+    runtime: Arc<Runtime>,
+    registry: Registry,
+    lifecycle: Lifecycle,
+    panes: Arc<Panes>,
+    journals: Arc<Mutex<Journals>>,
+    /// Grows with each change of a message, to wake subscribers.
     changed: watch::Sender<u64>,
-    /// The panes that have a courier, and whether it was called again meanwhile.
-    couriers: Mutex<HashMap<PaneId, bool>>,
+    /// The panes with a delivery task, and whether delivery was requested again since it started.
+    deliveries: Mutex<HashMap<PaneId, bool>>,
 }
 
 impl Messages {
-    pub(crate) fn new(root: StateRoot) -> Self {
-        let books = Arc::new(Mutex::new(Books::new(root)));
-        Self { books, changed: watch::channel(0).0, couriers: Mutex::default() }
+    pub(crate) fn new(
+        runtime: Arc<Runtime>,
+        registry: Registry,
+        lifecycle: Lifecycle,
+        panes: Arc<Panes>,
+    ) -> Arc<Self> {
+        let journals = Arc::new(Mutex::new(Journals::new(runtime.root.clone())));
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            runtime,
+            registry,
+            lifecycle,
+            panes,
+            journals,
+            changed: watch::channel(0).0,
+            deliveries: Mutex::default(),
+        })
     }
 
-    /// Does something with the books.
+    /// Returns the handle that tasks hold.
+    fn handle(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a method of this value is running")
+    }
+
+    /// Runs `work` on the journals.
     pub(crate) async fn apply<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Books) -> T + Send + 'static,
+        work: impl FnOnce(&mut Journals) -> T + Send + 'static,
     ) -> T {
-        let books = Arc::clone(&self.books);
-        run_blocking(move || work(&mut books.lock().unwrap_or_else(PoisonError::into_inner))).await
+        let journals = Arc::clone(&self.journals);
+        run_blocking(move || work(&mut journals.lock())).await
     }
 
-    /// Learns of whatever becomes of messages from now on.
+    /// Returns a receiver that is woken by each change of a message.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Something became of a message, or may become of one.
-    fn touch(&self) {
+    fn notify_subscribers(&self) {
         self.changed.send_modify(|count| *count += 1);
-    }
-
-    fn couriers(&self) -> MutexGuard<'_, HashMap<PaneId, bool>> {
-        self.couriers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Supervisor {
-    /// Takes messages on and sees to their delivery; those that the same request led to before, if
-    /// it is one that was made already.
-    pub(crate) async fn take_messages(
+impl Observer for Messages {
+    fn pane_live(&self, pane: PaneId) {
+        self.handle().start_delivery(pane);
+    }
+
+    fn pane_removed(&self, session: SessionId, pane: PaneId) -> BoxFuture<'_, ()> {
+        Box::pin(self.fail_waiting(session, pane))
+    }
+
+    fn session_removed(&self, session: SessionId) -> BoxFuture<'_, ()> {
+        Box::pin(self.apply(move |journals| journals.forget(session)))
+    }
+}
+
+impl Messages {
+    /// Queues messages and starts their delivery. A repeated request returns the messages that were
+    /// queued before.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
+    pub(crate) async fn queue_messages(
         self: &Arc<Self>,
         session: SessionId,
         messages: Vec<Message>,
-    ) -> Result<Vec<Noted>, ErrorBody> {
-        let taken = self.messages.apply(move |books| books.take_on(session, messages)).await?;
-        let Taken { noted, fresh } = taken;
-        if fresh {
-            let told = noted.iter().map(|Noted { message, .. }| Happening::MessageQueued {
-                message: message.id,
-                session,
-                pane: message.to,
-                from: message.from.as_ref().map(|from| from.pane),
-            });
-            self.tell_messages(told.collect()).await;
-            self.messages.touch();
+    ) -> Result<Vec<TrackedMessage>, QueueError> {
+        let queued = self.apply(move |journals| journals.queue(session, messages)).await?;
+        let Queued { messages, is_new } = queued;
+        if is_new {
+            let event =
+                |TrackedMessage { message, .. }: &TrackedMessage| EventBody::MessageQueued {
+                    message: message.id,
+                    session,
+                    pane: message.to,
+                    from: message.from.as_ref().map(|from| from.pane),
+                };
+            self.emit(messages.iter().map(event).collect()).await;
+            self.notify_subscribers();
         }
-        for Noted { message, .. } in &noted {
-            self.deliver_soon(message.to);
+        for TrackedMessage { message, .. } in &messages {
+            self.start_delivery(message.to);
         }
-        Ok(noted)
+        Ok(messages)
     }
 
-    /// Has a prompt said to a pane, by nobody in particular, as soon as it can take it.
+    /// Queues a prompt for a pane, without a sender.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
     pub(crate) async fn queue_prompt(
         self: &Arc<Self>,
         pane: PaneId,
         text: &str,
-    ) -> Result<(), ErrorBody> {
-        let gone = || crate::command::resolution::no_pane(pane);
-        let session = self.pane(pane).ok_or_else(gone)?.session;
+    ) -> Result<(), QueueError> {
+        let not_found = || TargetError::NoPane(pane);
+        let session = self.panes.get(pane).ok_or_else(not_found)?.session;
         let message = Message {
             id: MessageId::from_random(clock::random_id()),
             session,
@@ -123,11 +165,12 @@ impl Supervisor {
             key: None,
             at: clock::now(),
         };
-        self.take_messages(session, vec![message]).await.map(drop)
+        self.queue_messages(session, vec![message]).await.map(drop)
     }
 
-    /// Puts on record what became of a message; whether that is so now.
-    async fn note_message(
+    /// Records a new state of a message. Returns false if it cannot be stored or is not a legal
+    /// change.
+    async fn set_state(
         &self,
         session: SessionId,
         id: MessageId,
@@ -136,119 +179,122 @@ impl Supervisor {
     ) -> bool {
         let why = why.map(str::to_owned);
         let receipt = Receipt { id, state, at: clock::now(), why: why.clone() };
-        let pane = match self.messages.apply(move |books| books.note(session, receipt)).await {
+        let pane = match self.apply(move |journals| journals.record(session, receipt)).await {
             Ok(Some(pane)) => pane,
             Ok(None) => return false,
             Err(error) => {
-                warn!(message = %id, %error, "what became of it is not on record");
+                warn!(message = %id, %session, %state, %error, "message state not recorded");
                 return false;
             }
         };
-        let told = match state {
-            MessageState::Delivered => Some(Happening::MessageDelivered { message: id, pane }),
-            MessageState::Answered => Some(Happening::MessageAnswered { message: id, pane }),
+        let event = match state {
+            MessageState::Delivered => Some(EventBody::MessageDelivered { message: id, pane }),
+            MessageState::Answered => Some(EventBody::MessageAnswered { message: id, pane }),
             MessageState::Failed | MessageState::Unsure => {
                 let why = why.unwrap_or_default();
-                Some(Happening::MessageFailed { message: id, pane, why })
+                Some(EventBody::MessageFailed { message: id, pane, why })
             }
             MessageState::Queued | MessageState::Typing | MessageState::Sent => None,
         };
-        if let Some(told) = told {
-            self.tell_messages(vec![told]).await;
+        if let Some(event) = event {
+            self.emit(vec![event]).await;
         }
-        self.messages.touch();
+        self.notify_subscribers();
         true
     }
 
-    async fn tell_messages(&self, told: Vec<Happening>) {
-        let emitted = self.registry.apply(Survive::Kill, move |change| {
-            told.into_iter().try_for_each(|what| change.emit(what))
+    async fn emit(&self, events: Vec<EventBody>) {
+        let emitted = self.registry.apply(Durability::ProcessCrash, move |change| {
+            events.into_iter().try_for_each(|event| change.emit(event))
         });
         if let Err(error) = emitted.await {
-            warn!(%error, "events of messages are not recorded");
+            warn!(%error, "message events not recorded");
         }
     }
 
-    /// The agent of a pane has accepted a prompt.
+    /// Marks the message that the agent of a pane has accepted as delivered.
     pub(crate) async fn prompt_accepted(&self, pane: &Pane, prompt: String) {
         let (session, id) = (pane.session, pane.id);
-        let found = self.messages.apply(move |books| {
-            let open = books.of(session).ok()?.of_pane(id, |state| {
+        let found = self.apply(move |journals| {
+            let open = journals.of(session).ok()?.of_pane(id, |state| {
                 matches!(state, MessageState::Typing | MessageState::Sent | MessageState::Unsure)
             });
-            let mut open = open.map(|noted| &noted.message);
+            let mut open = open.map(|tracked| &tracked.message);
             open.find(|message| message.is_prompt(&prompt)).map(|message| message.id)
         });
         if let Some(message) = found.await {
-            self.note_message(session, message, MessageState::Delivered, None).await;
+            self.set_state(session, message, MessageState::Delivered, None).await;
         }
     }
 
-    /// The turn of a pane's agent is over.
-    pub(crate) async fn turn_is_over(&self, pane: &Pane) {
+    /// Marks the messages of a pane as answered, because the turn of its agent has ended.
+    pub(crate) async fn turn_ended(&self, pane: &Pane) {
         let Life::Live(keeper) = pane.life() else { return };
         let since = keeper.record.started;
-        for id in self.delivered(pane, since).await {
-            self.note_message(pane.session, id, MessageState::Answered, None).await;
+        for id in self.delivered_since(pane, since).await {
+            self.set_state(pane.session, id, MessageState::Answered, None).await;
         }
-        // Whoever waits for the agent to be free should look now.
-        self.messages.touch();
+        // Delivery tasks that wait for the agent look at it now.
+        self.notify_subscribers();
     }
 
-    /// What a pane has got since then, and has not answered.
-    async fn delivered(&self, pane: &Pane, since: model::Timestamp) -> Vec<MessageId> {
+    /// Returns the messages of a pane that were delivered since then and are not answered.
+    async fn delivered_since(&self, pane: &Pane, since: model::Timestamp) -> Vec<MessageId> {
         let (session, id) = (pane.session, pane.id);
-        let found = self.messages.apply(move |books| {
-            let Ok(book) = books.of(session) else { return Vec::new() };
-            let open = book.of_pane(id, |state| state == MessageState::Delivered);
-            open.filter(|noted| noted.since() >= since).map(|noted| noted.message.id).collect()
+        let found = self.apply(move |journals| {
+            let Ok(journal) = journals.of(session) else { return Vec::new() };
+            let delivered = journal.of_pane(id, |state| state == MessageState::Delivered);
+            let delivered = delivered.filter(|tracked| tracked.since() >= since);
+            delivered.map(|tracked| tracked.message.id).collect()
         });
         found.await
     }
 
-    /// A pane is gone for good: what waited for it fails.
-    pub(crate) async fn fail_messages(&self, session: SessionId, pane: PaneId) {
-        let waiting = self.messages.apply(move |books| {
-            let Ok(book) = books.of(session) else { return Vec::new() };
-            let waiting = book.of_pane(pane, MessageState::is_waiting);
-            waiting.map(|noted| noted.message.id).collect::<Vec<_>>()
+    /// Fails the messages that wait for a removed pane.
+    async fn fail_waiting(&self, session: SessionId, pane: PaneId) {
+        let waiting = self.apply(move |journals| {
+            let Ok(journal) = journals.of(session) else { return Vec::new() };
+            let waiting = journal.of_pane(pane, MessageState::is_waiting);
+            waiting.map(|tracked| tracked.message.id).collect::<Vec<_>>()
         });
         for id in waiting.await {
             let why = Some("the pane was closed");
-            self.note_message(session, id, MessageState::Failed, why).await;
+            self.set_state(session, id, MessageState::Failed, why).await;
         }
     }
 
-    /// Whether the program of a pane tells in any way when it has answered.
-    pub(crate) async fn tells_answers(&self, pane: PaneId) -> bool {
-        let Some(pane) = self.pane(pane) else { return false };
-        self.agent_of(&pane).await.is_some_and(|(agent, _)| agent.prompting.is_some())
+    /// Returns whether the end of a turn in this pane can be detected.
+    pub(crate) async fn detects_answers(&self, pane: PaneId) -> bool {
+        let Some(pane) = self.panes.get(pane) else { return false };
+        self.panes
+            .conversations
+            .agent_of(&pane)
+            .await
+            .is_some_and(|(agent, _)| agent.prompting.is_some())
     }
 
-    /// Reads the books of the last daemon. What it left half done in panes that have ended since is
-    /// decided before any of them can be started again.
-    pub(crate) async fn open_messages(self: &Arc<Self>) {
+    /// Opens the journals that the last daemon wrote. Settles messages that it was delivering to
+    /// panes that have ended since, before any of these panes can be started again.
+    pub(crate) async fn open_journals(self: &Arc<Self>) {
         let sessions = self.registry.read(|change| change.sessions()).await;
         for row in sessions.unwrap_or_default() {
             let (id, name) = (row.record.id, row.record.name);
-            match self.messages.apply(move |books| books.open(id)).await {
+            match self.apply(move |journals| journals.open(id)).await {
                 Ok(None) => {}
-                Ok(Some(damage)) => self.add_problem(format!(
-                    "{} lines of the messages of session {name} make no sense; the file is kept \
-                     as {}",
+                Ok(Some(damage)) => self.runtime.add_problem(format!(
+                    "{} lines of the message journal of session {name} are invalid; the damaged \
+                     file is kept as {}",
                     damage.lines,
                     damage.kept_as.display()
                 )),
-                Err(error) => {
-                    self.add_problem(format!(
-                        "the messages of session {name} cannot be read: {error}"
-                    ));
-                }
+                Err(error) => self.runtime.add_problem(format!(
+                    "cannot read the message journal of session {name}: {error}"
+                )),
             }
         }
-        for pane in self.every_pane() {
-            if pane.look().state.is_live() {
-                self.deliver_soon(pane.id);
+        for pane in self.panes.all() {
+            if pane.status().state.is_live() {
+                self.start_delivery(pane.id);
             } else {
                 self.settle_messages(&pane).await;
             }

@@ -1,6 +1,6 @@
-//! From a byte of a text to the line and column that an editor shows.
+//! Conversion of byte offsets to line and column.
 
-/// Where the lines of a text begin.
+/// The line starts of a text.
 #[derive(Debug)]
 pub(crate) struct Positions<'a> {
     text: &'a str,
@@ -13,8 +13,8 @@ impl<'a> Positions<'a> {
         Self { text, starts: [0].into_iter().chain(after_feeds).collect() }
     }
 
-    /// Line, and column in characters, of the byte at `at`; both count from 1. What lies behind the
-    /// end is at the end.
+    /// Returns the line, and the column in characters, of a byte; both start at 1. Offsets beyond
+    /// the end are at the end.
     pub(crate) fn of_byte(&self, at: usize) -> (usize, usize) {
         let at = at.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= at);
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_and_columns_are_those_of_an_editor() {
+    fn of_byte_returns_editor_positions() {
         let text = "é = 1\r\n\nb = 2";
         let cases = [(0, (1, 1)), (3, (1, 3)), (8, (2, 1)), (9, (3, 1)), (13, (3, 5))];
         for (at, expected) in cases.into_iter().chain([(14, (3, 6)), (99, (3, 6))]) {

@@ -1,8 +1,7 @@
-//! From the text of a file to values, and everything that is wrong on the way.
+//! Parses the configuration file and collects all problems.
 //!
-//! The parser goes on after a mistake, and so do we: a user who has to run the program once for
-//! each mistake has a reason to be annoyed. What it makes up for the place of a mistake is not
-//! judged a second time.
+//! The parser recovers from errors, so all problems are reported at once. Values that it substitutes
+//! for an error are not reported a second time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,27 +10,27 @@ use std::path::Path;
 use model::config::agent::{AGENT_KEYS, check_agent_name, contradictions};
 use model::config::key::{Fault, Key, Kind, Part};
 use model::config::keys::{AGENTS, KEYS, ROLES};
-use model::config::nearest::nearest;
 use model::config::role::{ROLE_KEYS, check_role_name};
 use model::config::value::{self, Value};
 use model::config::{AgentConfig, Config, RoleConfig};
+use model::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use crate::config::Problem;
 use crate::config::position::Positions;
 
-/// Longer texts of the user's are cut when they are told back.
-const LONGEST_TOLD: usize = 300;
+/// Longer messages are truncated.
+const MAX_MESSAGE: usize = 300;
 
-/// The configuration, and the line of every key that the text has.
+/// The configuration, and the line of each key in the text.
 pub(super) type Read = (Config, BTreeMap<String, usize>);
 
-/// Reads `text`.
+/// Parses `text`.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, in the order of the text; never nothing.
+/// All problems, in file order; never empty.
 pub(super) fn read(text: &str, path: &Path, reserved: &[&str]) -> Result<Read, Vec<Problem>> {
     let (document, mistakes) = DeTable::parse_recoverable(text);
     let mut reader = Reader {
@@ -44,9 +43,9 @@ pub(super) fn read(text: &str, path: &Path, reserved: &[&str]) -> Result<Read, V
     };
     for mistake in &mistakes {
         let at = mistake.span().unwrap_or_default();
-        reader.not_toml(mistake.message(), at.start, text.get(at).unwrap_or_default());
+        reader.syntax_error(mistake.message(), at.start, text.get(at).unwrap_or_default());
     }
-    reader.leave_out_headless(text);
+    reader.skip_lines_without_heading(text);
     let mut config = Config::default();
     reader.table(document.get_ref(), "", &mut config);
     if reader.problems.is_empty() {
@@ -61,16 +60,16 @@ struct Reader<'a> {
     reserved: &'a [&'a str],
     positions: Positions<'a>,
     problems: Vec<Problem>,
-    /// Lines that are not TOML, or of which nobody can say what they belong to.
+    /// Lines that are not TOML, or that belong to an unknown table.
     unreadable: BTreeSet<usize>,
     lines: BTreeMap<String, usize>,
 }
 
-/// A name and what stands behind it.
+/// A key and its value.
 type Entry<'e, 'i> = (&'e Spanned<DeString<'i>>, &'e Spanned<DeValue<'i>>);
 
 impl Reader<'_> {
-    /// Reads a table that is known by name; the name of the whole document is empty.
+    /// Reads a table with this full name, which is empty for the whole document.
     fn table(&mut self, table: &DeTable<'_>, name: &str, config: &mut Config) {
         for (key, value) in table {
             let full = join(name, key.get_ref());
@@ -104,12 +103,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the table `name` of an agent, which begins at `heading`.
+    /// Reads the table `name` of an agent, which starts at `heading`.
     fn agent(&mut self, table: &DeTable<'_>, name: &str, heading: Range<usize>) -> AgentConfig {
         let mut agent = AgentConfig::default();
         let problems_before = self.problems.len();
         self.keys(AGENT_KEYS, table, name, &mut agent);
-        // What is missing may be in a line that could not be read.
+        // A missing key may be on an unreadable line.
         let is_complete = self.unreadable.range(self.line(&heading)..).next().is_none();
         if self.problems.len() == problems_before && is_complete {
             for (key, fault) in contradictions(&agent) {
@@ -135,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a table that has these keys and no others.
+    /// Reads a table with a fixed set of keys.
     fn keys<T>(&mut self, keys: &[Key<T>], table: &DeTable<'_>, name: &str, target: &mut T) {
         for (key, value) in table {
             let full = join(name, key.get_ref());
@@ -163,7 +162,7 @@ impl Reader<'_> {
         table
     }
 
-    /// Gives a value to its key.
+    /// Sets the value of a known key.
     fn value<T>(
         &mut self,
         known: &Key<T>,
@@ -172,7 +171,7 @@ impl Reader<'_> {
         target: &mut T,
     ) {
         let faults = match convert(known, value.get_ref()) {
-            Ok(converted) => converted.give_to(known, target),
+            Ok(converted) => converted.assign_to(known, target),
             Err(fault) => vec![fault],
         };
         for fault in faults {
@@ -182,10 +181,10 @@ impl Reader<'_> {
         self.lines.insert(full.to_owned(), self.line(&key.span()));
     }
 
-    /// The parser stumbled at byte `at`, over `snippet` if it knows what.
-    fn not_toml(&mut self, message: &str, at: usize, snippet: &str) {
+    /// Reports a syntax error at byte `at`; `snippet` is the unexpected text, if known.
+    fn syntax_error(&mut self, message: &str, at: usize, snippet: &str) {
         let (line, _) = self.positions.of_byte(at);
-        // One mistake often looks like several to a parser, and the first one is the right one.
+        // One mistake often causes several parser errors; only the first one on a line is useful.
         if self.unreadable.contains(&line) {
             return;
         }
@@ -198,14 +197,14 @@ impl Reader<'_> {
         self.unreadable.insert(line);
     }
 
-    /// What follows a heading that could not be read seems to belong to the table before it.
-    fn leave_out_headless(&mut self, text: &str) {
-        let mut is_headless = false;
+    /// Skips the lines after an unreadable heading, which would be taken for the table before it.
+    fn skip_lines_without_heading(&mut self, text: &str) {
+        let mut skipping = false;
         for (line, text) in (1..).zip(text.lines()) {
             if text.trim_start().starts_with('[') {
-                is_headless = self.unreadable.contains(&line);
+                skipping = self.unreadable.contains(&line);
             }
-            if is_headless {
+            if skipping {
                 self.unreadable.insert(line);
             }
         }
@@ -233,25 +232,25 @@ impl Reader<'_> {
     }
 }
 
-/// A value in the form that its key takes.
+/// A value converted to the type of its key.
 struct Converted {
     value: Value,
-    /// Of a list, the items that it has: those of another kind are left out.
+    /// For a list, the positions of its items; items of another type are left out.
     items: Vec<Part>,
-    /// What is wrong with the parts that were left out.
-    odd: Vec<Fault>,
+    /// The problems of the parts that were left out.
+    faults_left_out: Vec<Fault>,
 }
 
 impl Converted {
     fn simple(value: Value) -> Self {
-        Self { value, items: vec![], odd: vec![] }
+        Self { value, items: vec![], faults_left_out: vec![] }
     }
 
-    /// Sets the value, and says what is wrong with it and with what was left out.
-    fn give_to<T>(self, key: &Key<T>, target: &mut T) -> Vec<Fault> {
+    /// Sets the value. Returns its problems and those of the parts that were left out.
+    fn assign_to<T>(self, key: &Key<T>, target: &mut T) -> Vec<Fault> {
         let mut faults = key.set(target, &self.value);
-        if !self.odd.is_empty() {
-            // What the whole seems to lack may be what was left out.
+        if !self.faults_left_out.is_empty() {
+            // A problem of the whole value may be due to the parts that were left out.
             faults.retain(|fault| fault.part != Part::Whole);
         }
         for fault in &mut faults {
@@ -259,7 +258,7 @@ impl Converted {
                 fault.part = self.items[at].clone();
             }
         }
-        faults.extend(self.odd);
+        faults.extend(self.faults_left_out);
         faults
     }
 }
@@ -276,37 +275,41 @@ fn convert<T>(key: &Key<T>, value: &DeValue<'_>) -> Result<Converted, Fault> {
         (Kind::Text, DeValue::String(text)) => Ok(Converted::simple(Value::Text(text.to_string()))),
         (Kind::List, DeValue::Array(items)) => {
             let parts = items.iter().enumerate().map(|(at, item)| (Part::Item(at), item));
-            let (texts, odd) = texts(parts);
+            let (texts, faults_left_out) = texts(parts);
             let (items, texts) = texts.into_iter().unzip();
-            Ok(Converted { value: Value::List(texts), items, odd })
+            Ok(Converted { value: Value::List(texts), items, faults_left_out })
         }
         (Kind::Table, DeValue::Table(entries)) => {
             let parts = entries.iter().map(|(name, text)| (name.get_ref().to_string(), text));
-            let (texts, odd) = texts(parts);
-            Ok(Converted { value: Value::Table(texts.into_iter().collect()), items: vec![], odd })
+            let (texts, faults_left_out) = texts(parts);
+            Ok(Converted {
+                value: Value::Table(texts.into_iter().collect()),
+                items: vec![],
+                faults_left_out,
+            })
         }
         (_, other) => Err(key.mismatch(kind_of(other))),
     }
 }
 
-/// Those parts that are text, and what is wrong with the others.
+/// Returns the parts that are strings, and the problems of the others.
 fn texts<'e, 'i: 'e, P: Into<Part>>(
     parts: impl Iterator<Item = (P, &'e Spanned<DeValue<'i>>)>,
 ) -> (Vec<(P, String)>, Vec<Fault>) {
-    let (mut texts, mut odd) = (Vec::new(), Vec::new());
+    let (mut texts, mut faults_left_out) = (Vec::new(), Vec::new());
     for (part, value) in parts {
         match value.get_ref().as_str() {
             Some(text) => texts.push((part, text.to_owned())),
             None => {
-                let why = format!("{} where a string should be", kind_of(value.get_ref()));
-                odd.push(Fault { part: part.into(), why, suggestion: None });
+                let why = format!("{} instead of a string", kind_of(value.get_ref()));
+                faults_left_out.push(Fault { part: part.into(), why, suggestion: None });
             }
         }
     }
-    (texts, odd)
+    (texts, faults_left_out)
 }
 
-/// Where a part of a value stands.
+/// Returns the position of a part of a value.
 fn place(part: &Part, (key, value): Entry<'_, '_>) -> Range<usize> {
     let inner = match (part, value.get_ref()) {
         (Part::Item(at), DeValue::Array(items)) => items.get(*at).map(Spanned::span),
@@ -315,11 +318,11 @@ fn place(part: &Part, (key, value): Entry<'_, '_>) -> Range<usize> {
         }
         _ => None,
     };
-    // A table with a heading of its own has a place of its own; the key is what one looks for.
+    // For a table with its own heading, the key is the better position.
     inner.unwrap_or_else(|| if value.get_ref().is_table() { key.span() } else { value.span() })
 }
 
-/// What a value is called when it is not what it should be.
+/// Returns the name of a value's type.
 fn kind_of(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -336,13 +339,13 @@ fn join(table: &str, key: &str) -> String {
     if table.is_empty() { key } else { format!("{table}.{key}") }
 }
 
-/// Whether a table of this name holds keys, directly or further down.
+/// Returns whether a table of this name contains keys, directly or in subtables.
 fn is_table(name: &str) -> bool {
     KEYS.iter().any(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// What was probably meant by `key` in `table`: something with a similar name there, or something
-/// with the very same name elsewhere, which is then named in full.
+/// Returns the key that was probably meant by `key` in `table`: a similar name in the same table, or
+/// the full name of a key with the same name elsewhere.
 fn meant_key(table: &str, key: &str) -> Option<String> {
     let names: BTreeSet<&str> = KEYS.iter().flat_map(|key| with_tables(key.name)).collect();
     let split = |name: &'static str| name.rsplit_once('.').unwrap_or(("", name));
@@ -355,14 +358,14 @@ fn meant_key(table: &str, key: &str) -> Option<String> {
     all().find(|name| split(name).1 == key).map(str::to_owned)
 }
 
-/// `a.b.c`, `a.b` and `a`.
+/// Iterates over `a.b.c`, `a.b` and `a`.
 fn with_tables(name: &'static str) -> impl Iterator<Item = &'static str> {
     std::iter::successors(Some(name), |name| name.rsplit_once('.').map(|(table, _)| table))
 }
 
 fn cut(message: String) -> String {
-    if message.chars().count() <= LONGEST_TOLD {
+    if message.chars().count() <= MAX_MESSAGE {
         return message;
     }
-    message.chars().take(LONGEST_TOLD).chain(['…']).collect()
+    message.chars().take(MAX_MESSAGE).chain(['…']).collect()
 }

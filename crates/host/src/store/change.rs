@@ -1,53 +1,66 @@
-//! One change of the registry: what can be asked and done within it.
+//! A transaction on the registry: its queries and updates.
 
-use model::event::{Event, Happening};
+use model::authority::Caller;
+use model::event::{Event, EventBody};
 use model::isolation::Method;
 use model::{
     ConversationId, Ending, EndingReason, Name, PaneId, SessionId, SessionRecord, Timestamp,
 };
 use rusqlite::{OptionalExtension as _, Row, Savepoint, params};
+use serde::{Deserialize, Serialize};
 
 use super::{StoreError, session_env};
 use crate::clock;
 
-/// A change that is being made. What it reads includes what it did so far.
+/// A change in progress. Queries see its own updates.
 #[derive(Debug)]
 pub struct Change<'a> {
     pub(super) savepoint: Savepoint<'a>,
     events: Vec<Event>,
+    /// The caller that the events of this change name.
+    caller: Option<Caller>,
 }
 
-/// A session, as the registry has it.
+/// The text of an event in the database.
+#[derive(Serialize, Deserialize)]
+struct StoredEvent {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caller: Option<Caller>,
+    #[serde(flatten)]
+    what: EventBody,
+}
+
+/// A session in the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
-    /// What its directory says of it as well.
+    /// The record, which is also in the session's directory.
     pub record: SessionRecord,
-    /// Somebody may know of it: a pane of it was started.
+    /// Whether its creation event was recorded, so that clients may know it.
     pub announced: bool,
 }
 
-/// A pane, as the registry has it.
+/// A pane in the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneRow {
-    /// Its place in the order of creation.
+    /// Sequence number, in the order of creation.
     pub seq: u64,
     /// The pane.
     pub id: PaneId,
     /// Its session.
     pub session: SessionId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
-    /// Somebody may know of it: it was started, and that was recorded.
+    /// Whether its creation event was recorded, so that clients may know it.
     pub announced: bool,
-    /// It was decided that it goes.
+    /// Whether the pane is being closed.
     pub closing: bool,
-    /// How it ended, once that was recorded as an event.
+    /// How the pane ended, once that event was recorded.
     pub ended: Option<Ending>,
 }
 
-/// A pane to be entered.
+/// A pane to add.
 #[derive(Clone, Debug)]
 pub struct NewPane {
     /// The pane.
@@ -56,16 +69,16 @@ pub struct NewPane {
     pub session: SessionId,
     /// Its name.
     pub name: Name,
-    /// When it was made.
+    /// When it was created.
     pub created: Timestamp,
 }
 
-/// What went with a pane.
+/// The result of removing a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// Only the pane.
+    /// Only the pane was removed.
     Pane,
-    /// Its session too: it was made for this pane alone, or never came to be.
+    /// Its session was removed too: it was implicit or never announced.
     PaneAndSession,
 }
 
@@ -76,7 +89,7 @@ pub(super) const PANE: &str =
 
 impl<'a> Change<'a> {
     pub(super) fn new(savepoint: Savepoint<'a>) -> Self {
-        Self { savepoint, events: Vec::new() }
+        Self { savepoint, events: Vec::new(), caller: None }
     }
 
     pub(super) fn keep(self) -> Result<Vec<Event>, StoreError> {
@@ -84,7 +97,7 @@ impl<'a> Change<'a> {
         Ok(self.events)
     }
 
-    /// Every session, oldest first.
+    /// Returns all sessions, oldest first.
     ///
     /// # Errors
     ///
@@ -99,18 +112,18 @@ impl<'a> Change<'a> {
         Ok(found)
     }
 
-    /// One session.
+    /// Returns one session.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is none.
+    /// [`StoreError::Gone`] if it does not exist.
     pub fn session(&self, id: SessionId) -> Result<SessionRow, StoreError> {
         let mut query = self.savepoint.prepare_cached(&format!("{SESSION} WHERE id = ?1"))?;
         let mut rows = query.query([id.to_string()])?;
         session_row(rows.next()?.ok_or(StoreError::Gone)?)
     }
 
-    /// Every pane, oldest first.
+    /// Returns all panes, oldest first.
     ///
     /// # Errors
     ///
@@ -125,18 +138,18 @@ impl<'a> Change<'a> {
         Ok(found)
     }
 
-    /// One pane.
+    /// Returns one pane.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is none.
+    /// [`StoreError::Gone`] if it does not exist.
     pub fn pane(&self, id: PaneId) -> Result<PaneRow, StoreError> {
         let mut query = self.savepoint.prepare_cached(&format!("{PANE} WHERE id = ?1"))?;
         let mut rows = query.query([id.to_string()])?;
         pane_row(rows.next()?.ok_or(StoreError::Gone)?)
     }
 
-    /// Whether a session has this name.
+    /// Returns whether a session has this name.
     ///
     /// # Errors
     ///
@@ -146,7 +159,7 @@ impl<'a> Change<'a> {
         Ok(self.savepoint.prepare_cached(sql)?.query_row([name.as_str()], |row| row.get(0))?)
     }
 
-    /// The names that the panes of a session have.
+    /// Returns the names of the panes of a session.
     ///
     /// # Errors
     ///
@@ -157,12 +170,12 @@ impl<'a> Change<'a> {
         let mut rows = query.query([session.to_string()])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(parsed(&row.get::<_, String>(0)?, "the name of a pane")?);
+            found.push(parsed(&row.get::<_, String>(0)?, "pane name")?);
         }
         Ok(found)
     }
 
-    /// Enters a session that nobody knows of yet.
+    /// Adds a session, without an event.
     ///
     /// # Errors
     ///
@@ -188,7 +201,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Enters a pane that nobody knows of yet.
+    /// Adds a pane, without an event.
     ///
     /// # Errors
     ///
@@ -208,44 +221,43 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Tells of a pane that was started, and of its session if it is the first: once, however
-    /// often this is called.
+    /// Records the creation event of a pane, and of its session if that has none yet. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such pane.
+    /// [`StoreError::Gone`] if the pane does not exist.
     pub fn announce(&mut self, id: PaneId) -> Result<(), StoreError> {
         let pane = self.pane(id)?;
         self.announce_session(pane.session)?;
         if !pane.announced {
             self.set("UPDATE panes SET announced = 1 WHERE id = ?1", id)?;
             let PaneRow { session, name, .. } = pane;
-            self.emit(Happening::PaneCreated { session, pane: id, name })?;
+            self.emit(EventBody::PaneCreated { session, pane: id, name })?;
         }
         Ok(())
     }
 
-    /// Tells of a session: once, however often this is called.
+    /// Records the creation event of a session. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such session.
+    /// [`StoreError::Gone`] if the session does not exist.
     pub fn announce_session(&mut self, id: SessionId) -> Result<(), StoreError> {
         let session = self.session(id)?;
         if !session.announced {
             self.set("UPDATE sessions SET announced = 1 WHERE id = ?1", id)?;
-            self.emit(Happening::SessionCreated { session: id, name: session.record.name })?;
+            self.emit(EventBody::SessionCreated { session: id, name: session.record.name })?;
         }
         Ok(())
     }
 
-    /// Tells that a pane lives: of a new one, that it was started; of one that had ended, that it
-    /// was started again. Once, however often this is called.
+    /// Records that a pane is running: the creation event of a new pane, or the restore event of one
+    /// that had ended. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such pane.
-    pub fn tell_alive(
+    /// [`StoreError::Gone`] if the pane does not exist.
+    pub fn record_running(
         &mut self,
         id: PaneId,
         conversation: Option<&ConversationId>,
@@ -254,16 +266,16 @@ impl<'a> Change<'a> {
         if self.pane(id)?.ended.is_some() {
             self.set("UPDATE panes SET ended = NULL WHERE id = ?1", id)?;
             let conversation = conversation.cloned();
-            self.emit(Happening::PaneRestored { pane: id, conversation })?;
+            self.emit(EventBody::PaneRestored { pane: id, conversation })?;
         }
         Ok(())
     }
 
-    /// Records how a pane ended: once, the first ending counts. Whether this was the first.
+    /// Records how a pane ended. Only the first ending counts; returns whether this was the first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such pane.
+    /// [`StoreError::Gone`] if the pane does not exist.
     pub fn end(&mut self, id: PaneId, ending: &Ending, killed: usize) -> Result<bool, StoreError> {
         self.announce(id)?;
         if self.pane(id)?.ended.is_some() {
@@ -274,15 +286,15 @@ impl<'a> Change<'a> {
             .prepare_cached("UPDATE panes SET ended = ?2 WHERE id = ?1")?
             .execute(params![id.to_string(), text])?;
         self.emit(match ending.reason {
-            EndingReason::Lost => Happening::PaneLost { pane: id, killed },
+            EndingReason::Lost => EventBody::PaneLost { pane: id, killed },
             EndingReason::Exited | EndingReason::Stopped | EndingReason::NotStarted => {
-                Happening::PaneExited { pane: id, ending: ending.clone() }
+                EventBody::PaneExited { pane: id, ending: ending.clone() }
             }
         })?;
         Ok(true)
     }
 
-    /// Gives a pane another name. Its own name again is no change.
+    /// Renames a pane. Its current name is not a change.
     ///
     /// # Errors
     ///
@@ -298,10 +310,10 @@ impl<'a> Change<'a> {
         self.savepoint
             .prepare_cached("UPDATE panes SET name = ?2 WHERE id = ?1")?
             .execute([id.to_string().as_str(), name.as_str()])?;
-        self.emit(Happening::PaneRenamed { pane: id, name: name.clone() })
+        self.emit(EventBody::PaneRenamed { pane: id, name: name.clone() })
     }
 
-    /// Gives a session another name. Its own name again is no change.
+    /// Renames a session. Its current name is not a change.
     ///
     /// # Errors
     ///
@@ -316,14 +328,14 @@ impl<'a> Change<'a> {
         self.savepoint
             .prepare_cached("UPDATE sessions SET name = ?2 WHERE id = ?1")?
             .execute([id.to_string().as_str(), name.as_str()])?;
-        self.emit(Happening::SessionRenamed { session: id, name: name.clone() })
+        self.emit(EventBody::SessionRenamed { session: id, name: name.clone() })
     }
 
-    /// Decides that a pane goes. Whether this was the first to decide so.
+    /// Marks a pane as closing. Returns whether it was not marked before.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if it is gone already.
+    /// [`StoreError::Gone`] if the pane does not exist.
     pub fn mark_closing(&mut self, id: PaneId) -> Result<bool, StoreError> {
         let first = !self.pane(id)?.closing;
         if first {
@@ -332,33 +344,33 @@ impl<'a> Change<'a> {
         Ok(first)
     }
 
-    /// Removes a pane, and its session if it was made for this pane alone or never came to be.
-    /// What nobody knew of goes without an event.
+    /// Removes a pane, and its session if that is implicit or was never announced. A pane that was
+    /// never announced is removed without an event.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if it is gone already.
+    /// [`StoreError::Gone`] if the pane does not exist.
     pub fn remove_pane(&mut self, id: PaneId) -> Result<Removed, StoreError> {
         let pane = self.pane(id)?;
         self.set("DELETE FROM panes WHERE id = ?1", id)?;
         self.forget_keys_of(&id.to_string())?;
         if pane.announced {
-            self.emit(Happening::PaneClosed { pane: id })?;
+            self.emit(EventBody::PaneClosed { pane: id })?;
         }
-        if self.remove_session_if_over(pane.session)? {
+        if self.remove_session_if_unused(pane.session)? {
             Ok(Removed::PaneAndSession)
         } else {
             Ok(Removed::Pane)
         }
     }
 
-    /// Removes a session without panes that was made for one pane alone or never came to be.
-    /// Whether it went.
+    /// Removes a session without panes that is implicit or was never announced. Returns whether it
+    /// was removed.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if it is gone already.
-    pub fn remove_session_if_over(&mut self, id: SessionId) -> Result<bool, StoreError> {
+    /// [`StoreError::Gone`] if the session does not exist.
+    pub fn remove_session_if_unused(&mut self, id: SessionId) -> Result<bool, StoreError> {
         let session = self.session(id)?;
         let goes = session.record.implicit || !session.announced;
         if !goes || !self.pane_names(id)?.is_empty() {
@@ -368,17 +380,15 @@ impl<'a> Change<'a> {
         Ok(true)
     }
 
-    /// Removes a session that has no panes.
+    /// Removes a session without panes.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if it is gone already; [`StoreError::Meaningless`] if it has panes.
+    /// [`StoreError::Gone`] if the session does not exist; [`StoreError::Invalid`] if it has panes.
     pub fn remove_session(&mut self, id: SessionId) -> Result<(), StoreError> {
         let session = self.session(id)?;
         if !self.pane_names(id)?.is_empty() {
-            return Err(StoreError::Meaningless(
-                "a session with panes as one to remove".to_owned(),
-            ));
+            return Err(StoreError::Invalid("cannot remove a session with panes".to_owned()));
         }
         self.delete_session(&session)
     }
@@ -389,7 +399,7 @@ impl<'a> Change<'a> {
         self.forget_keys_of(&id.to_string())?;
         self.forget_pending(id)?;
         if session.announced {
-            self.emit(Happening::SessionClosed { session: id })?;
+            self.emit(EventBody::SessionClosed { session: id })?;
         }
         Ok(())
     }
@@ -399,24 +409,30 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
+    /// Names the caller of the events that this change emits from now on.
+    pub fn act_as(&mut self, caller: Caller) {
+        self.caller = Some(caller);
+    }
+
     /// Records an event.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
-    pub fn emit(&mut self, what: Happening) -> Result<(), StoreError> {
+    pub fn emit(&mut self, what: EventBody) -> Result<(), StoreError> {
         let at = clock::now();
-        let text = serde_json::to_string(&what).expect("an event has string keys only");
+        let stored = StoredEvent { caller: self.caller, what };
+        let text = serde_json::to_string(&stored).expect("an event has string keys only");
         self.savepoint
             .prepare_cached("INSERT INTO events (at, what) VALUES (?1, ?2)")?
             .execute(params![at.0, text])?;
         let seq = self.savepoint.last_insert_rowid().cast_unsigned();
-        self.events.push(Event { seq, at, what });
+        self.events.push(Event::new(seq, at, stored.what).by(self.caller));
         Ok(())
     }
 
-    /// Up to `limit` events after this number, in order. Kinds that only a newer release knows are
-    /// left out.
+    /// Returns up to `limit` events after this number, in order. Kinds that only newer releases know
+    /// are skipped.
     ///
     /// # Errors
     ///
@@ -427,15 +443,16 @@ impl<'a> Change<'a> {
         let mut rows = query.query(params![i64::try_from(after).unwrap_or(i64::MAX), limit])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            if let Ok(what) = serde_json::from_str(&row.get::<_, String>(2)?) {
+            if let Ok(stored) = serde_json::from_str::<StoredEvent>(&row.get::<_, String>(2)?) {
                 let seq = row.get::<_, i64>(0)?.cast_unsigned();
-                found.push(Event { seq, at: Timestamp(row.get(1)?), what });
+                let event = Event::new(seq, Timestamp(row.get(1)?), stored.what);
+                found.push(event.by(stored.caller));
             }
         }
         Ok(found)
     }
 
-    /// The number of the latest event, also of one that is no longer kept.
+    /// Returns the number of the latest event, even if it was deleted since.
     ///
     /// # Errors
     ///
@@ -452,12 +469,12 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     let isolation: Option<String> = row.get(6)?;
     Ok(SessionRow {
         record: SessionRecord {
-            id: parsed(&row.get::<_, String>(0)?, "the id of a session")?,
-            name: parsed(&row.get::<_, String>(1)?, "the name of a session")?,
-            mode: parsed(&row.get::<_, String>(2)?, "the mode of a session")?,
+            id: parsed(&row.get::<_, String>(0)?, "session id")?,
+            name: parsed(&row.get::<_, String>(1)?, "session name")?,
+            mode: parsed(&row.get::<_, String>(2)?, "session mode")?,
             created: Timestamp(row.get(3)?),
             implicit: row.get(4)?,
-            isolation: isolation.map(|text| parsed(&text, "a method of isolation")).transpose()?,
+            isolation: isolation.map(|text| parsed(&text, "isolation method")).transpose()?,
             env: session_env::read(&row.get::<_, String>(7)?)?,
             template: row.get(8)?,
             project: row.get(9)?,
@@ -470,13 +487,13 @@ pub(super) fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
     let ended: Option<String> = row.get(7)?;
     let ended = ended.map(|text| {
         serde_json::from_str(&text)
-            .map_err(|error| StoreError::Meaningless(format!("an ending {text:?}: {error}")))
+            .map_err(|error| StoreError::Invalid(format!("ending {text:?}: {error}")))
     });
     Ok(PaneRow {
         seq: row.get::<_, i64>(0)?.cast_unsigned(),
-        id: parsed(&row.get::<_, String>(1)?, "the id of a pane")?,
-        session: parsed(&row.get::<_, String>(2)?, "the session of a pane")?,
-        name: parsed(&row.get::<_, String>(3)?, "the name of a pane")?,
+        id: parsed(&row.get::<_, String>(1)?, "pane id")?,
+        session: parsed(&row.get::<_, String>(2)?, "session of a pane")?,
+        name: parsed(&row.get::<_, String>(3)?, "pane name")?,
         created: Timestamp(row.get(4)?),
         announced: row.get(5)?,
         closing: row.get(6)?,
@@ -485,5 +502,5 @@ pub(super) fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
 }
 
 fn parsed<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, StoreError> {
-    text.parse().map_err(|_| StoreError::Meaningless(format!("{text:?} as {what}")))
+    text.parse().map_err(|_| StoreError::Invalid(format!("{what} {text:?}")))
 }

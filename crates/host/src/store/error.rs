@@ -1,4 +1,4 @@
-//! What can go wrong with the registry.
+//! Errors of the registry.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,63 +7,70 @@ use model::Name;
 
 use crate::file::FileError;
 
-/// Why the registry cannot be read or changed. Nothing was changed then.
+/// Failure to read or change the registry. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database refused something.
-    #[error("the registry refused: {0}")]
+    /// Error of SQLite.
+    #[error("registry: {0}")]
     Sqlite(Arc<rusqlite::Error>),
-    /// The operating system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(Arc<FileError>),
-    /// A newer release wrote the database; rewriting it would lose what it added.
+    /// The database was written by a newer release; rewriting it would lose data.
     #[error("`{}` has format {found}, this release reads up to {supported}", path.display())]
     TooNew {
         /// The database.
         path: PathBuf,
-        /// The format found.
+        /// Format number of the database.
         found: u32,
-        /// The newest format that this release knows.
+        /// The newest format that this release reads.
         supported: u32,
     },
-    /// The database is not what was written; it can be rebuilt from the directories.
+    /// The database is damaged; it can be rebuilt from the directories.
     #[error("`{}` is damaged: {why}", path.display())]
     Damaged {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         why: String,
     },
-    /// A value in the database has no meaning.
-    #[error("the registry has {0}")]
-    Meaningless(String),
+    /// The database contains an invalid value.
+    #[error("invalid value in the registry: {0}")]
+    Invalid(String),
     /// Another session has this name.
     #[error("there is already a session named {0}")]
     SessionNameTaken(Name),
     /// Another pane of the session has this name.
     #[error("there is already a pane named {0} in this session")]
     PaneNameTaken(Name),
-    /// Whoever writes the registry has stopped.
+    /// The writer of the registry has stopped.
     #[error("the registry is closed")]
     Closed,
-    /// What was to be changed is no longer there.
-    #[error("it is no longer in the registry")]
+    /// The session or pane no longer exists.
+    #[error("no longer in the registry")]
     Gone,
 }
 
 impl StoreError {
-    /// Whether there is no room left to write to.
+    /// Returns whether the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let full_database = self.sqlite_code() == Some(rusqlite::ErrorCode::DiskFull);
         full_database || matches!(self, Self::File(error) if error.is_full())
     }
 
-    /// Whether the file itself is at fault, so that only another one can help.
+    /// Returns whether another program keeps the database locked.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+        matches!(self.sqlite_code(), Some(DatabaseBusy | DatabaseLocked))
+    }
+
+    /// Returns whether the database file is damaged and has to be replaced.
     pub(crate) fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase};
         let code = self.sqlite_code();
-        matches!(self, Self::Damaged { .. } | Self::Meaningless(_))
+        matches!(self, Self::Damaged { .. } | Self::Invalid(_))
             || matches!(code, Some(CannotOpen | DatabaseCorrupt | NotADatabase))
     }
 

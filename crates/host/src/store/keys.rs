@@ -1,29 +1,29 @@
-//! What was made by which request, and what is not made yet (B7).
+//! Idempotency keys of requests, and incomplete sessions (B7).
 //!
-//! The key of a request is entered with the thing that it makes and goes with it. A session that
-//! is made with its panes is pending until the last of them is there; what is pending when a
-//! daemon starts never came to be.
+//! The key of a request is stored with the object that it creates and removed with it. A session that
+//! is created with its panes is pending until the last of them exists; a session that is pending when
+//! the daemon starts was never completed.
 
 use model::{IdempotencyKey, PaneId, SessionId};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{Change, StoreError};
 
-/// What a request with a key has made.
+/// The object that a request with a key created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum Created {
     /// A session with its panes.
     Session(SessionId),
     /// One pane.
     Pane(PaneId),
 }
 
-/// A request that was carried out.
+/// A completed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// What came of it.
-    pub made: Made,
-    /// What it said, as a digest.
+    /// The object that it created.
+    pub made: Created,
+    /// Digest of the request.
     pub digest: String,
 }
 
@@ -31,7 +31,7 @@ const SESSION: &str = "session";
 const PANE: &str = "pane";
 
 impl Change<'_> {
-    /// What the request with this key has made.
+    /// Returns the object that the request with this key created.
     ///
     /// # Errors
     ///
@@ -44,16 +44,16 @@ impl Change<'_> {
             .query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
         let Some((kind, id, digest)) = found else { return Ok(None) };
-        let unknown = || StoreError::Meaningless(format!("the key of a {kind} {id:?}"));
+        let unknown = || StoreError::Invalid(format!("key of a {kind} {id:?}"));
         let made = match kind.as_str() {
-            SESSION => Made::Session(id.parse().map_err(|_| unknown())?),
-            PANE => Made::Pane(id.parse().map_err(|_| unknown())?),
+            SESSION => Created::Session(id.parse().map_err(|_| unknown())?),
+            PANE => Created::Pane(id.parse().map_err(|_| unknown())?),
             _ => return Err(unknown()),
         };
         Ok(Some(KeyRow { made, digest }))
     }
 
-    /// Enters what the request with this key makes.
+    /// Stores the key of a request with the object that it creates.
     ///
     /// # Errors
     ///
@@ -61,25 +61,25 @@ impl Change<'_> {
     pub fn add_key(
         &mut self,
         key: &IdempotencyKey,
-        made: Made,
+        made: Created,
         digest: &str,
     ) -> Result<(), StoreError> {
         let (kind, id) = match made {
-            Made::Session(id) => (SESSION, id.to_string()),
-            Made::Pane(id) => (PANE, id.to_string()),
+            Created::Session(id) => (SESSION, id.to_string()),
+            Created::Pane(id) => (PANE, id.to_string()),
         };
         let sql = "INSERT INTO keys (key, kind, id, digest) VALUES (?1, ?2, ?3, ?4)";
         self.savepoint.prepare_cached(sql)?.execute(params![key.as_str(), kind, id, digest])?;
         Ok(())
     }
 
-    /// Forgets the key of something that goes.
+    /// Removes the keys of an object.
     pub(super) fn forget_keys_of(&mut self, id: &str) -> Result<(), StoreError> {
         self.savepoint.prepare_cached("DELETE FROM keys WHERE id = ?1")?.execute([id])?;
         Ok(())
     }
 
-    /// Says that a session is not complete until [`Change::complete`].
+    /// Marks a session as incomplete until [`Change::complete`].
     ///
     /// # Errors
     ///
@@ -90,11 +90,11 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Says that a session is complete.
+    /// Marks a session as complete.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if it is gone meanwhile.
+    /// [`StoreError::Gone`] if the session does not exist.
     pub fn complete(&mut self, id: SessionId) -> Result<(), StoreError> {
         self.session(id)?;
         self.forget_pending(id)
@@ -106,7 +106,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The sessions that are not complete.
+    /// Returns the incomplete sessions.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Change<'_> {
         let mut found = Vec::new();
         for id in ids {
             let id = id?;
-            let unknown = || StoreError::Meaningless(format!("{id:?} as a pending session"));
+            let unknown = || StoreError::Invalid(format!("pending session {id:?}"));
             found.push(id.parse().map_err(|_| unknown())?);
         }
         Ok(found)

@@ -1,17 +1,16 @@
-//! The registry: which sessions and panes there are, and what happened to them.
+//! The registry of sessions, panes and events.
 //!
-//! One SQLite database in WAL mode, with one owner at a time: whoever holds the instance lock.
-//! Every change and the events that tell of it are one transaction, so an event is never recorded
-//! for something that is not so, and nothing changes without its event. Changes that wait for each
-//! other share one transaction ([`Group`]), each in a savepoint of its own: one that fails takes no
-//! other with it, and all of them cost one sync of the disk.
+//! One SQLite database in WAL mode, owned by the process that holds the instance lock. A change and
+//! its events are one transaction, so an event is never recorded without its change, nor a change
+//! without its event. Queued changes share one transaction ([`Group`]), each in its own savepoint: a
+//! failed change does not affect the others, and all of them cost one sync to disk.
 //!
-//! Whether a pane lives is not in here: that is asked of its process.
+//! The registry does not record whether a pane is running; its process tells.
 //!
-//! A database that is damaged is set aside, never deleted, and an empty one takes its place; the
-//! caller fills it from the directories. The numbers of events then go on from the present time in
-//! milliseconds: as long as fewer than a thousand events per second happen on average, no number is
-//! ever used twice, and that needs nothing that could be damaged as well.
+//! A damaged database is set aside, never deleted, and replaced by an empty one, which the caller
+//! fills from the directories. Event numbers then continue from the current time in milliseconds: with
+//! fewer than a thousand events per second on average, no number is used twice, and this needs no
+//! stored state that could be damaged as well.
 
 mod change;
 mod error;
@@ -30,54 +29,56 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use change::{Change, NewPane, PaneRow, Removed, SessionRow};
 pub use error::StoreError;
-pub use keys::{KeyRow, Made};
+pub use keys::{Created, KeyRow};
 
 use crate::clock;
-use crate::file::{self, FileError, Survive};
+use crate::file::{self, Durability, FileError};
 use crate::root::StateRoot;
 
-/// How many events are kept.
+/// Number of events that are kept.
 pub const EVENTS_KEPT: u64 = 10_000;
 
-/// How long the writer may keep the database to itself while somebody looks at it.
-const EXAMINE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for another program that has locked the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Busy timeout of [`check`].
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The registry, open for writing.
 #[derive(Debug)]
 pub struct Store {
     db: Connection,
-    /// What the next commit survives, as the database was last told.
-    survive: Survive,
+    /// The durability that the database is set to.
+    survive: Durability,
 }
 
-/// An opened registry.
+/// Result of opening the registry.
 #[derive(Debug)]
 pub struct Opened {
     /// The registry.
     pub store: Store,
-    /// The damaged one whose place it took.
+    /// The damaged database that was replaced, if any.
     pub set_aside: Option<SetAside>,
 }
 
 /// A damaged file that was kept under another name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
-    /// Where it was.
+    /// Original path.
     pub path: PathBuf,
-    /// Where it is now.
+    /// New path.
     pub kept_as: PathBuf,
-    /// What is wrong with it.
+    /// Description of the damage.
     pub why: String,
 }
 
 impl Store {
-    /// Opens the registry of `root`, and makes it if there is none. The caller holds the instance
-    /// lock.
+    /// Opens the registry of `root`, or creates it. The caller holds the instance lock.
     ///
     /// # Errors
     ///
-    /// [`StoreError::TooNew`] for a newer format, which is left as it is; [`StoreError`] if the
-    /// system refuses.
+    /// [`StoreError::TooNew`] for a newer format, which is left unchanged; [`StoreError`] for errors
+    /// of the operating system.
     pub fn open(root: &StateRoot) -> Result<Opened, StoreError> {
         let path = root.database();
         let set_aside = match Self::open_file(&path, root) {
@@ -93,13 +94,16 @@ impl Store {
         if fs::symlink_metadata(path)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
         {
-            // Made here so that it is private from the start; an empty file is an empty database.
+            // Created here to be private from the start; an empty file is an empty database.
             drop(file::open_append(path)?);
         }
         let mut db = Connection::open(path)?;
+        db.busy_timeout(BUSY_TIMEOUT)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
         db.pragma_update(None, "foreign_keys", true)?;
+        // Variables of sessions may be secrets: deleted values are overwritten.
+        db.pragma_update(None, "secure_delete", true)?;
         if schema::is_empty(&db)? {
             let events_after = if has_sessions(root) { clock::now().0 } else { 0 };
             schema::create(&mut db, u64::try_from(events_after).unwrap_or(0))?;
@@ -107,44 +111,50 @@ impl Store {
             schema::migrate(&mut db)?;
             schema::check(&db, path)?;
         }
-        Ok(Self { db, survive: Survive::PowerLoss })
+        Ok(Self { db, survive: Durability::PowerLoss })
     }
 
-    /// Begins a transaction for several changes; together they will survive this much.
+    /// Starts a transaction for several changes, with this durability.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
-    pub fn begin(&mut self, survive: Survive) -> Result<Group<'_>, StoreError> {
+    pub fn begin(&mut self, survive: Durability) -> Result<Group<'_>, StoreError> {
         if self.survive != survive {
             let synchronous = match survive {
-                Survive::Kill => "NORMAL",
-                Survive::PowerLoss => "FULL",
+                Durability::ProcessCrash => "NORMAL",
+                Durability::PowerLoss => "FULL",
             };
             self.db.pragma_update(None, "synchronous", synchronous)?;
             self.survive = survive;
         }
-        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        // Locked from the start, a writer waits for others. A transaction that reads first fails
+        // without waiting when another program has written in between.
+        let behavior = match survive {
+            Durability::ProcessCrash => TransactionBehavior::Deferred,
+            Durability::PowerLoss => TransactionBehavior::Immediate,
+        };
+        let transaction = self.db.transaction_with_behavior(behavior)?;
         Ok(Group { transaction, events: Vec::new() })
     }
 
-    /// One change by itself, on disk when this returns.
+    /// Makes a single change and syncs it to disk.
     ///
     /// # Errors
     ///
-    /// Those of the change, or [`StoreError`].
+    /// The error of the change, or [`StoreError`].
     pub fn change<T, E: From<StoreError>>(
         &mut self,
         change: impl FnOnce(&mut Change<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut group = self.begin(Survive::PowerLoss)?;
+        let mut group = self.begin(Durability::PowerLoss)?;
         let value = group.apply(change)?;
         group.commit()?;
         Ok(value)
     }
 }
 
-/// Several changes in one transaction. Dropped without [`Group::commit`], none of them happened.
+/// Several changes in one transaction, rolled back unless [`Group::commit`] is called.
 #[derive(Debug)]
 pub struct Group<'a> {
     transaction: Transaction<'a>,
@@ -152,28 +162,28 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Makes one change, whole or not at all, without touching the others.
+    /// Makes one change, completely or not at all, independent of the others.
     ///
     /// # Errors
     ///
-    /// Those of the change, or [`StoreError`].
+    /// The error of the change, or [`StoreError`].
     pub fn apply<T, E: From<StoreError>>(
         &mut self,
         change: impl FnOnce(&mut Change<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let savepoint = self.transaction.savepoint().map_err(StoreError::from)?;
-        // Dropped by an error or a panic of the change, the savepoint takes back what it did.
+        // Dropping the savepoint after an error or a panic rolls the change back.
         let mut made = Change::new(savepoint);
         let value = change(&mut made)?;
         self.events.extend(made.keep()?);
         Ok(value)
     }
 
-    /// Makes the changes true; returns the events that tell of them, in order.
+    /// Commits the changes and returns their events, in order.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; none of the changes happened then.
+    /// [`StoreError`]; none of the changes was made.
     pub fn commit(self) -> Result<Vec<Event>, StoreError> {
         if let Some(last) = self.events.last() {
             let forgotten = i64::try_from(last.seq.saturating_sub(EVENTS_KEPT)).unwrap_or(i64::MAX);
@@ -186,17 +196,17 @@ impl Group<'_> {
     }
 }
 
-/// Looks at the registry of `root` as it is on disk now, beside whoever writes it. Changes nothing.
+/// Checks the registry on disk while another process may write it. Changes nothing.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
-pub fn examine(root: &StateRoot) -> Result<(), StoreError> {
+/// The damage, as [`StoreError`].
+pub fn check(root: &StateRoot) -> Result<(), StoreError> {
     let path = root.database();
-    // Pages that the writer holds in memory would hide what happened to the file.
+    // A separate connection: the writer's page cache would hide damage of the file.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(&path, flags)?;
-    db.busy_timeout(EXAMINE_PATIENCE)?;
+    db.busy_timeout(CHECK_TIMEOUT)?;
     schema::check(&db, &path)
 }
 
@@ -210,7 +220,7 @@ fn has_sessions(root: &StateRoot) -> bool {
     })
 }
 
-/// Moves the database and what belongs to it out of the way.
+/// Moves the database and its WAL files out of the way.
 fn set_aside(path: &Path, error: &StoreError) -> Result<SetAside, StoreError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! The tables of the registry, and whether a file has them.
+//! The schema of the registry: creation, migration and checks.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::StoreError;
 
-/// The format that this release writes.
+/// The format written by this release.
 pub(super) const FORMAT: u32 = 4;
 
-/// `announced`: the event that tells of it was recorded, so somebody may know of it.
-/// `closing`: it was decided that the pane goes; what is left to do is done even after a crash.
+/// `announced`: the creation event was recorded, so clients may know the object.
+/// `closing`: the pane is being closed; this is completed even after a crash.
 /// `env`: the variables of every pane of a session, as JSON.
-/// `keys`: which request, known by a digest, has made what; it goes with what it made.
-/// `pending`: sessions that are not complete; a daemon that finds one takes it back whole.
-/// `template`, `project`: what a session was made from, and the directory that its panes share.
-/// `ended`: how the pane ended, once the event that tells of it was recorded.
+/// `keys`: idempotency keys with the request digest and the object created.
+/// `pending`: incomplete sessions, which the next daemon removes.
+/// `template`, `project`: the template of a session, and the directory that its panes share.
+/// `ended`: how the pane ended, once that event was recorded.
 const TABLES: &str = "
     CREATE TABLE meta (
         key       TEXT PRIMARY KEY,
@@ -60,7 +60,7 @@ const TABLES: &str = "
         session   TEXT PRIMARY KEY
     ) STRICT;";
 
-/// What brings a database from each format to the next, beginning with the first.
+/// The migrations from each format to the next.
 const STEPS: [&str; FORMAT as usize - 1] = [
     "ALTER TABLE sessions ADD COLUMN isolation TEXT;",
     "ALTER TABLE sessions ADD COLUMN env TEXT NOT NULL DEFAULT '{}';",
@@ -72,7 +72,7 @@ const STEPS: [&str; FORMAT as usize - 1] = [
      ALTER TABLE sessions ADD COLUMN project TEXT;",
 ];
 
-/// Makes the tables in an empty database. Numbers of events go on after `events_after`.
+/// Creates the tables in an empty database. Event numbers start after `events_after`.
 pub(super) fn create(db: &mut Connection, events_after: u64) -> Result<(), StoreError> {
     let transaction = db.transaction()?;
     transaction.execute_batch(TABLES)?;
@@ -83,12 +83,12 @@ pub(super) fn create(db: &mut Connection, events_after: u64) -> Result<(), Store
     Ok(transaction.commit()?)
 }
 
-/// Whether the database has no tables at all: one that was never finished.
+/// Returns whether the database has no tables, because its creation was interrupted.
 pub(super) fn is_empty(db: &Connection) -> Result<bool, StoreError> {
     Ok(db.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))?)
 }
 
-/// Brings the tables of an older release up to this one's: all of it or nothing.
+/// Migrates the tables of an older release, completely or not at all.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     let format: Option<String> = db
         .query_row("SELECT value FROM meta WHERE key = 'format'", [], |row| row.get(0))
@@ -109,7 +109,7 @@ pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     Ok(transaction.commit()?)
 }
 
-/// Whether the database is whole, and one that this release may write.
+/// Checks that the database is undamaged and has the format of this release.
 pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let damaged = |why: String| StoreError::Damaged { path: path.to_owned(), why };
     let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -126,7 +126,7 @@ pub(super) fn check(db: &Connection, path: &Path) -> Result<(), StoreError> {
             let supported = FORMAT;
             return Err(StoreError::TooNew { path: path.to_owned(), found, supported });
         }
-        _ => return Err(damaged("it does not say which format it has".to_owned())),
+        _ => return Err(damaged("the format number is missing".to_owned())),
     }
     for table in ["sessions", "panes", "events", "keys", "pending"] {
         db.prepare(&format!("SELECT * FROM {table}"))

@@ -1,14 +1,15 @@
-//! What concerns one session in the registry as a whole.
+//! Registry operations on whole sessions.
 
-use model::event::Happening;
+use model::event::EventBody;
 use model::{PaneId, SessionId, SessionMode, SessionRecord};
 use rusqlite::params;
 
 use super::change::{PANE, pane_row};
-use super::{Change, PaneRow, StoreError};
+use super::{Change, PaneRow, StoreError, session_env};
+use crate::record;
 
 impl Change<'_> {
-    /// The panes of a session, oldest first.
+    /// Returns the panes of a session, oldest first.
     ///
     /// # Errors
     ///
@@ -24,12 +25,31 @@ impl Change<'_> {
         Ok(found)
     }
 
-    /// Makes a legacy session an isolated one, once these panes have trees of their own. The
-    /// session afterwards; none if it has others by now.
+    /// Replaces the path of the state root in the records of all sessions.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such session.
+    /// [`StoreError`].
+    pub fn rebase_sessions(&mut self, from: &str, to: &str) -> Result<(), StoreError> {
+        for row in self.sessions()? {
+            let rebased = record::rebased(&row.record, from, to)
+                .map_err(|error| StoreError::Invalid(format!("session record: {error}")))?;
+            if rebased != row.record {
+                let (id, env) = (rebased.id.to_string(), session_env::text(&rebased.env));
+                self.savepoint
+                    .prepare_cached("UPDATE sessions SET env = ?2, project = ?3 WHERE id = ?1")?
+                    .execute(params![id, env, rebased.project])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a legacy session isolated once these panes have their own working trees. Returns the
+    /// new record; `None` if the session has other panes by now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Gone`] if the session does not exist.
     pub fn migrate_session(
         &mut self,
         id: SessionId,
@@ -46,7 +66,7 @@ impl Change<'_> {
             self.savepoint
                 .prepare_cached("UPDATE sessions SET mode = ?2, project = ?3 WHERE id = ?1")?
                 .execute(params![id.to_string(), record.mode.to_string(), record.project])?;
-            self.emit(Happening::SessionMigrated { session: id, panes: moved.len() })?;
+            self.emit(EventBody::SessionMigrated { session: id, panes: moved.len() })?;
         }
         Ok(Some(record))
     }

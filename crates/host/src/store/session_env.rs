@@ -1,4 +1,4 @@
-//! The variables of a session in the registry.
+//! Environment variables of sessions in the registry.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use model::{SessionId, SessionRecord};
 use super::{Change, StoreError};
 
 impl Change<'_> {
-    /// Adds variables to those that every pane of a session gets. The session afterwards.
+    /// Adds variables for every pane of a session. Returns the new record.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Gone`] if there is no such session.
+    /// [`StoreError::Gone`] if the session does not exist.
     pub fn add_session_env(
         &mut self,
         id: SessionId,
@@ -27,11 +27,11 @@ impl Change<'_> {
 }
 
 pub(super) fn text(env: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(env).expect("names are strings")
+    serde_json::to_string(env).expect("a map of strings is valid JSON")
 }
 
 pub(super) fn read(text: &str) -> Result<BTreeMap<String, String>, StoreError> {
-    // Not told with the text: there may be a secret in it.
+    // The text is not reported: it may contain secrets.
     serde_json::from_str(text)
-        .map_err(|error| StoreError::Meaningless(format!("the variables of a session: {error}")))
+        .map_err(|error| StoreError::Invalid(format!("session environment: {error}")))
 }

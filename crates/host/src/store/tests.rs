@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use model::event::Happening;
+use model::event::EventBody;
 use model::{Ending, EndingReason, PaneId, SessionMode, SessionRecord, Timestamp};
 
 use super::*;
@@ -42,13 +42,13 @@ fn exited() -> Ending {
     Ending::of(Some(0), None, EndingReason::Exited, Timestamp(9))
 }
 
-fn happenings(store: &mut Store) -> Vec<Happening> {
+fn happenings(store: &mut Store) -> Vec<EventBody> {
     let events = store.change(|change| change.events(0, 100_000)).unwrap();
     events.into_iter().map(|event| event.what).collect()
 }
 
 #[test]
-fn what_was_entered_is_there_after_a_restart() {
+fn sessions_and_panes_persist_after_reopening() {
     let (_dir, root) = root();
     let web = session(1, "web", false);
     let dev = pane(2, &web, "dev");
@@ -71,7 +71,7 @@ fn what_was_entered_is_there_after_a_restart() {
 }
 
 #[test]
-fn an_ending_is_told_once() {
+fn ending_is_recorded_once() {
     let (_dir, root) = root();
     let mut store = open(&root);
     let web = session(1, "web", true);
@@ -91,17 +91,17 @@ fn an_ending_is_told_once() {
     assert_eq!(
         happenings(&mut store),
         [
-            Happening::SessionCreated { session: web.id, name: web.name },
-            Happening::PaneCreated { session: web.id, pane: dev.id, name: dev.name },
-            Happening::PaneExited { pane: dev.id, ending: exited() },
-            Happening::PaneClosed { pane: dev.id },
-            Happening::SessionClosed { session: web.id },
+            EventBody::SessionCreated { session: web.id, name: web.name },
+            EventBody::PaneCreated { session: web.id, pane: dev.id, name: dev.name },
+            EventBody::PaneExited { pane: dev.id, ending: exited() },
+            EventBody::PaneClosed { pane: dev.id },
+            EventBody::SessionClosed { session: web.id },
         ]
     );
 }
 
 #[test]
-fn what_nobody_knew_of_goes_without_an_event() {
+fn unannounced_pane_is_removed_without_event() {
     let (_dir, root) = root();
     let mut store = open(&root);
     let web = session(1, "web", false);
@@ -118,17 +118,17 @@ fn what_nobody_knew_of_goes_without_an_event() {
 }
 
 #[test]
-fn a_change_that_fails_takes_no_other_of_its_group_with_it() {
+fn failed_change_does_not_affect_its_group() {
     let (_dir, root) = root();
     let mut store = open(&root);
     let (web, api) = (session(1, "web", false), session(2, "api", false));
     let twin = session(3, "web", false);
 
-    let mut group = store.begin(Survive::PowerLoss).unwrap();
+    let mut group = store.begin(Durability::PowerLoss).unwrap();
     group.apply(|change| change.add_session(&web)).unwrap();
     let refused = group
         .apply(|change| {
-            change.emit(Happening::SessionClosed { session: web.id })?;
+            change.emit(EventBody::SessionClosed { session: web.id })?;
             change.add_session(&twin)
         })
         .unwrap_err();
@@ -144,11 +144,11 @@ fn a_change_that_fails_takes_no_other_of_its_group_with_it() {
 }
 
 #[test]
-fn a_group_that_is_not_committed_never_happened() {
+fn uncommitted_group_is_rolled_back() {
     let (_dir, root) = root();
     let mut store = open(&root);
 
-    let mut group = store.begin(Survive::Kill).unwrap();
+    let mut group = store.begin(Durability::ProcessCrash).unwrap();
     group.apply(|change| change.add_session(&session(1, "web", false))).unwrap();
     drop(group);
 
@@ -156,13 +156,13 @@ fn a_group_that_is_not_committed_never_happened() {
 }
 
 #[test]
-fn only_the_latest_events_are_kept_and_numbers_go_on() {
+fn old_events_are_deleted_and_numbers_increase() {
     let (_dir, root) = root();
     let mut store = open(&root);
-    let closed = Happening::SessionClosed { session: session(1, "web", false).id };
+    let closed = EventBody::SessionClosed { session: session(1, "web", false).id };
 
     for _ in 0..3 {
-        let mut group = store.begin(Survive::Kill).unwrap();
+        let mut group = store.begin(Durability::ProcessCrash).unwrap();
         for _ in 0..EVENTS_KEPT / 2 {
             group.apply(|change| change.emit(closed.clone())).unwrap();
         }
@@ -180,15 +180,15 @@ fn only_the_latest_events_are_kept_and_numbers_go_on() {
 }
 
 #[test]
-fn a_damaged_database_is_kept_and_its_numbers_are_not_used_again() {
+fn damaged_database_is_set_aside_and_event_numbers_are_not_reused() {
     let (_dir, root) = root();
     let damages: [fn(&Path); 3] = [
-        |path| file::write_atomic(path, &[b'x'; 9000], Survive::Kill).unwrap(),
+        |path| file::write_atomic(path, &[b'x'; 9000], Durability::ProcessCrash).unwrap(),
         |path| {
-            // A page in the middle, so that the head still looks right.
+            // A page in the middle, so that the header is still valid.
             let mut bytes = fs::read(path).unwrap();
             bytes[4096..12_288].fill(0xee);
-            file::write_atomic(path, &bytes, Survive::Kill).unwrap();
+            file::write_atomic(path, &bytes, Durability::ProcessCrash).unwrap();
         },
         |path| {
             fs::remove_file(path).unwrap();
@@ -223,7 +223,7 @@ fn a_damaged_database_is_kept_and_its_numbers_are_not_used_again() {
 }
 
 #[test]
-fn a_database_of_a_newer_release_is_refused_and_left_alone() {
+fn database_of_newer_release_is_refused_and_unchanged() {
     let (_dir, root) = root();
     let store = open(&root);
     store.db.execute("UPDATE meta SET value = '9' WHERE key = 'format'", []).unwrap();
@@ -237,7 +237,7 @@ fn a_database_of_a_newer_release_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_database_of_an_older_release_is_brought_up_to_this_one() {
+fn database_of_older_release_is_migrated() {
     const THIRD: &str = "ALTER TABLE sessions DROP COLUMN template; \
                          ALTER TABLE sessions DROP COLUMN project;";
     let older = [
@@ -268,27 +268,27 @@ fn a_database_of_an_older_release_is_brought_up_to_this_one() {
 }
 
 #[test]
-fn damage_is_seen_while_somebody_writes_the_database() {
+fn check_detects_damage_while_database_is_open() {
     use std::io::{Seek as _, SeekFrom, Write as _};
     let (_dir, root) = root();
     open(&root).change(|change| change.add_session(&session(1, "web", false))).unwrap();
-    // Opened anew, everything is in one file, and the writer has read it.
+    // After reopening, everything is in one file, and the writer has read it.
     let mut store = open(&root);
     store.change(|change| change.sessions()).unwrap();
-    examine(&root).unwrap();
+    check(&root).unwrap();
 
     let mut file = fs::File::options().write(true).open(root.database()).unwrap();
     file.seek(SeekFrom::Start(4096)).unwrap();
     file.write_all(&[0xaa; 4096]).unwrap();
 
-    assert!(store.change(|change| change.sessions()).is_ok(), "the writer has its own pages");
-    let why = examine(&root).unwrap_err().to_string();
+    assert!(store.change(|change| change.sessions()).is_ok(), "the writer has cached pages");
+    let why = check(&root).unwrap_err().to_string();
     assert!(!why.is_empty(), "{why}");
 }
 
-/// B7: a key is there exactly as long as what was made with it.
+/// B7: a key exists exactly as long as the object created with it.
 #[test]
-fn a_key_goes_with_what_it_made() {
+fn key_is_removed_with_the_object_it_created() {
     let (_dir, root) = root();
     let mut store = open(&root);
     let (web, key) = (session(1, "web", false), "run 7".parse().unwrap());
@@ -299,8 +299,8 @@ fn a_key_goes_with_what_it_made() {
             change.add_session(&web)?;
             change.add_pane(&dev)?;
             change.mark_pending(web.id)?;
-            change.add_key(&key, Made::Session(web.id), "a")?;
-            change.add_key(&other, Made::Pane(dev.id), "b")
+            change.add_key(&key, Created::Session(web.id), "a")?;
+            change.add_key(&other, Created::Pane(dev.id), "b")
         })
         .unwrap();
     drop(store);
@@ -309,9 +309,9 @@ fn a_key_goes_with_what_it_made() {
     let (made, pending) = store
         .change(|change| Ok::<_, StoreError>((change.made_by(&key)?, change.pending()?)))
         .unwrap();
-    assert_eq!(made, Some(KeyRow { made: Made::Session(web.id), digest: "a".to_owned() }));
+    assert_eq!(made, Some(KeyRow { made: Created::Session(web.id), digest: "a".to_owned() }));
     assert_eq!(pending, [web.id]);
-    let twice = store.change(|change| change.add_key(&key, Made::Pane(dev.id), "c"));
+    let twice = store.change(|change| change.add_key(&key, Created::Pane(dev.id), "c"));
     assert!(matches!(twice, Err(StoreError::Sqlite(_))), "{twice:?}");
     store.change(|change| change.complete(web.id)).unwrap();
     assert_eq!(store.change(|change| change.pending()).unwrap(), []);
@@ -323,7 +323,7 @@ fn a_key_goes_with_what_it_made() {
         })
         .unwrap();
 
-    // The session never came to be, so it went with its only pane.
+    // The session was never announced, so it was removed with its only pane.
     for key in [&key, &other] {
         assert_eq!(store.change(|change| change.made_by(key)).unwrap(), None);
     }

@@ -1,4 +1,4 @@
-//! Copying the parts of a template, or of a project, into a session's directory.
+//! Copies the parts of a template or a project into a session's directory.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::template::{MOST_BYTES, MOST_ENTRIES, stays_inside};
 
 use super::{TemplateError, too_much};
-use crate::file::{self, FileError, Survive, make_dir};
+use crate::file::{self, Durability, FileError, make_dir};
 use crate::{copy, hooks, remove};
 
-/// Something that is copied.
+/// A file, directory or link to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Its name, relative to the top.
+    /// Path relative to the top directory.
     pub at: PathBuf,
     kind: Kind,
 }
@@ -28,7 +28,7 @@ enum Kind {
 }
 
 impl Copied {
-    /// Its name and what it takes, if it is no directory.
+    /// Returns path and size, unless it is a directory.
     #[must_use]
     pub fn as_file(&self) -> Option<(String, u64)> {
         let bytes = match &self.kind {
@@ -40,12 +40,12 @@ impl Copied {
     }
 }
 
-/// Everything in these parts of a directory, as far as they are there; a directory before what is
-/// in it. With `inside`, a link that leads out of the parts is an error.
+/// Lists everything in the existing parts of a directory; a directory comes before its entries. With
+/// `inside`, a link that leads out of the parts is an error.
 ///
 /// # Errors
 ///
-/// [`TemplateError`] if something cannot be read, is too much, or is nothing that can be copied.
+/// [`TemplateError`] if something cannot be read or copied, or exceeds the limits.
 pub fn survey(top: &Path, parts: &[&str], inside: bool) -> Result<Vec<Copied>, TemplateError> {
     let (mut found, mut bytes) = (Vec::new(), 0_u64);
     let mut waiting: Vec<PathBuf> = parts.iter().rev().map(PathBuf::from).collect();
@@ -56,7 +56,7 @@ pub fn survey(top: &Path, parts: &[&str], inside: bool) -> Result<Vec<Copied>, T
         let meta = match fs::symlink_metadata(&path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(FileError::when("look at", &path)(error).into()),
+            Err(error) => return Err(FileError::when("access", &path)(error).into()),
         };
         let is_part = at.components().count() == 1;
         let kind = if meta.is_dir() {
@@ -67,11 +67,11 @@ pub fn survey(top: &Path, parts: &[&str], inside: bool) -> Result<Vec<Copied>, T
             waiting.extend(names.iter().map(|name| at.join(name)));
             Kind::Dir
         } else if is_part {
-            return Err(invalid("it is not a directory"));
+            return Err(invalid("not a directory"));
         } else if meta.is_symlink() {
             let leads = fs::read_link(&path).map_err(FileError::when("read", &path))?;
             if inside && !stays_inside(&at, &leads) {
-                return Err(invalid(&format!("the link leads to `{}`", leads.display())));
+                return Err(invalid(&format!("the link leads outside, to `{}`", leads.display())));
             }
             Kind::Link(leads)
         } else if meta.is_file() {
@@ -79,7 +79,7 @@ pub fn survey(top: &Path, parts: &[&str], inside: bool) -> Result<Vec<Copied>, T
             let executable = meta.permissions().mode() & 0o111 != 0;
             Kind::File { bytes: meta.len(), executable }
         } else {
-            return Err(invalid("it is neither file, directory nor link"));
+            return Err(invalid("neither a file, a directory nor a link"));
         };
         found.push(Copied { at, kind });
         if bytes > MOST_BYTES || found.len() > MOST_ENTRIES {
@@ -89,8 +89,8 @@ pub fn survey(top: &Path, parts: &[&str], inside: bool) -> Result<Vec<Copied>, T
     Ok(found)
 }
 
-/// Copies these parts of a directory, as far as they are there, into another, each whole or not at
-/// all; says which. One that is there and not empty stays.
+/// Copies the existing parts of a directory into another, each completely or not at all. Returns the
+/// copied parts. Existing parts that are not empty are kept.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn copy_parts<'p>(
     Ok(staged(to, parts, |stage| all.iter().try_for_each(|one| copy_one(one, from, stage)))?)
 }
 
-/// Writes files from memory as parts, as [`copy_parts`].
+/// Writes files from memory, like [`copy_parts`].
 pub(super) fn write_parts(files: &[(&str, &str)], to: &Path) -> Result<(), FileError> {
     let parts = model::template::PARTS;
     let written = staged(to, &parts, |stage| {
@@ -114,14 +114,14 @@ pub(super) fn write_parts(files: &[(&str, &str)], to: &Path) -> Result<(), FileE
             for dir in Path::new(name).ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
                 make_dir(&stage.join(dir))?;
             }
-            file::write_atomic(&path, text.as_bytes(), Survive::Kill)?;
+            file::write_atomic(&path, text.as_bytes(), Durability::ProcessCrash)?;
         }
         Ok(())
     });
     written.map(drop)
 }
 
-/// Fills a directory that nobody looks at, and moves what is in it to where it belongs.
+/// Fills a staging directory and moves its parts to their destination.
 fn staged<'p>(
     to: &Path,
     parts: &[&'p str],
@@ -138,9 +138,9 @@ fn staged<'p>(
             let place = to.join(part);
             match fs::rename(stage.join(part), &place) {
                 Ok(()) => moved.push(*part),
-                // Somebody else's, and whole: it is moved there as this is.
+                // Another process moved its complete copy there first.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(FileError::when("make", &place)(error)),
+                Err(error) => return Err(FileError::when("create", &place)(error)),
             }
         }
         Ok(moved)
@@ -153,11 +153,11 @@ fn copy_one(one: &Copied, from: &Path, to: &Path) -> Result<(), FileError> {
     let (path, place) = (from.join(&one.at), to.join(&one.at));
     match &one.kind {
         Kind::Dir => make_dir(&place),
-        Kind::Link(leads) => symlink(leads, &place).map_err(FileError::when("make", &place)),
+        Kind::Link(leads) => symlink(leads, &place).map_err(FileError::when("create", &place)),
         Kind::File { executable, .. } => {
-            let meta = fs::symlink_metadata(&path).map_err(FileError::when("look at", &path))?;
-            if copy::one(&path, &meta, &place)?.is_none() || meta.is_symlink() {
-                let error = io::Error::other("it was replaced while it was copied");
+            let meta = fs::symlink_metadata(&path).map_err(FileError::when("access", &path))?;
+            if copy::file(&path, &meta, &place)?.is_none() || meta.is_symlink() {
+                let error = io::Error::other("it was replaced during the copy");
                 return Err(FileError::when("copy", &path)(error));
             }
             let mode = if *executable { 0o700 } else { 0o600 };
@@ -167,12 +167,12 @@ fn copy_one(one: &Copied, from: &Path, to: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Makes these parts of a directory survive the death of the machine: contents before names.
+/// Syncs parts of a directory to disk, contents before names.
 pub(super) fn sync(dir: &Path, parts: &[&str]) -> Result<(), FileError> {
     let all = match survey(dir, parts, false) {
         Ok(all) => all,
         Err(TemplateError::File(error)) => return Err(error),
-        // Somebody is at work in it already.
+        // The session is already in use.
         Err(_) => return Ok(()),
     };
     for one in all.iter().rev().filter(|one| !matches!(one.kind, Kind::Link(_))) {

@@ -1,9 +1,8 @@
-//! Templates of sessions: found, checked, copied, added and taken out (R18, R26).
+//! Session templates: found, validated, copied, added and removed (R18, R26).
 //!
 //! A template is a directory with a description ([`model::template::FILE`]) and the parts
-//! [`model::template::PARTS`]. A user's own are among what all panes may read and nobody may write;
-//! one more comes with the program. What is copied is a file of its own, never a second name of the
-//! original, and belongs to the session's owner, who may write to it.
+//! [`model::template::PARTS`]. User templates are in the shared read-only directory; one template is
+//! built in. Copies are separate files (never hard links) that the session may write to.
 
 mod copied;
 
@@ -19,10 +18,10 @@ pub use copied::{Copied, copy_parts, survey};
 use crate::file::FileError;
 use crate::{StateRoot, shared};
 
-/// Which part of what is shared they are in.
+/// The part of the shared directory that contains templates.
 const SHARED: &str = shared::PARTS[1];
 
-/// The files of the template that comes with the program.
+/// The files of the built-in template.
 const SHIPPED_FILES: [(&str, &str); 5] = [
     (FILE, include_str!("default/template.toml")),
     ("unit/core/README.md", include_str!("default/unit/core/README.md")),
@@ -31,42 +30,52 @@ const SHIPPED_FILES: [(&str, &str); 5] = [
     ("workflows/plan-build-review.md", include_str!("default/workflows/plan-build-review.md")),
 ];
 
-/// A template that can be used.
+/// Returns whether a file has the content of the built-in template's file `name`.
+#[must_use]
+pub fn is_shipped(path: &Path, name: &Path) -> bool {
+    let shipped = SHIPPED_FILES.iter().find(|(shipped, _)| Path::new(shipped) == name);
+    shipped.is_some_and(|(_, text)| {
+        path.symlink_metadata().is_ok_and(|found| found.is_file())
+            && fs::read(path).is_ok_and(|content| content == text.as_bytes())
+    })
+}
+
+/// A valid template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// Where it is; none: in the program.
+    /// Its directory; `None` for the built-in template.
     pub path: Option<PathBuf>,
-    /// Its files and links, by their names in it, with what they take.
+    /// Relative paths and sizes of its files and links.
     pub files: Vec<(String, u64)>,
 }
 
-/// Why a template cannot be used.
+/// Failure to use a template.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// There is none of that name.
-    #[error("there is no template {0:?}")]
+    /// There is no template of this name.
+    #[error("template {0:?} does not exist")]
     NotFound(String),
-    /// It is no template, or none that may be copied.
-    #[error("`{}` cannot be used as a template: {why}", path.display())]
+    /// The directory is not a valid template.
+    #[error("`{}` is not a valid template: {why}", path.display())]
     Invalid {
         /// The directory or file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
-    /// It comes with the program.
-    #[error("the template {0} comes with ccmux and cannot be removed")]
+    /// The template is built in.
+    #[error("template {0} is built in and cannot be removed")]
     Shipped(Name),
-    /// The system refused something.
+    /// Error of the operating system.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// What a template says about itself.
+/// The description file of a template.
 #[derive(Default)]
 struct Description {
     name: Option<String>,
@@ -80,19 +89,19 @@ impl Description {
         for (key, value) in table.get_ref() {
             let key = key.get_ref().as_ref();
             let DeValue::String(value) = value.get_ref() else {
-                return Err(format!("{key} is not a text"));
+                return Err(format!("{key} must be a string"));
             };
             match key {
                 "name" => described.name = Some(value.to_string()),
                 "description" => described.description = value.to_string(),
-                _ => return Err(format!("there is no {key}; a template has name and description")),
+                _ => return Err(format!("unknown key {key}; expected name or description")),
             }
         }
         Ok(described)
     }
 }
 
-/// Every template by name; of one that cannot be used, why not.
+/// Returns all templates by name, or the reason why one is invalid.
 #[must_use]
 pub fn list(root: &StateRoot) -> Vec<(String, Result<Template, TemplateError>)> {
     let entries = fs::read_dir(root.shared().join(SHARED)).into_iter().flatten().flatten();
@@ -112,7 +121,7 @@ pub fn list(root: &StateRoot) -> Vec<(String, Result<Template, TemplateError>)> 
     all
 }
 
-/// The template of this name: the user's own, or the one that comes with the program.
+/// Returns the template of this name: a user template, or the built-in one.
 ///
 /// # Errors
 ///
@@ -121,7 +130,7 @@ pub fn find(root: &StateRoot, name: &str) -> Result<Template, TemplateError> {
     let missing = || TemplateError::NotFound(name.to_owned());
     let called: Name = name.parse().map_err(|_| missing())?;
     let path = root.shared().join(SHARED).join(called.as_str());
-    // A name with which a path would lead elsewhere is no name of a template.
+    // A name that changes the path is not the name of a template.
     let is_one = path.file_name().is_some_and(|last| last == called.as_str());
     if is_one && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
         return read(&path, called);
@@ -129,7 +138,7 @@ pub fn find(root: &StateRoot, name: &str) -> Result<Template, TemplateError> {
     if name == SHIPPED { shipped() } else { Err(missing()) }
 }
 
-/// The template in a directory.
+/// Reads the template in a directory.
 fn read(path: &Path, name: Name) -> Result<Template, TemplateError> {
     let Description { description, .. } = describe(path)?;
     let surveyed = survey(path, &PARTS, true)?;
@@ -156,12 +165,12 @@ fn shipped() -> Result<Template, TemplateError> {
     Ok(Template { name, description, path: None, files })
 }
 
-/// Copies the parts of a template into a directory that is there. What is there already stays: of
-/// several who do this at once, one wins each part.
+/// Copies the parts of a template into an existing directory. Existing parts are kept: of concurrent
+/// calls, one wins each part.
 ///
 /// # Errors
 ///
-/// [`TemplateError`]; a part of it may be there.
+/// [`TemplateError`]; the copy may be partial.
 pub fn copy_into(template: &Template, dir: &Path) -> Result<(), TemplateError> {
     match &template.path {
         Some(path) => copy_parts(path, &PARTS, dir, true).map(drop),
@@ -169,7 +178,7 @@ pub fn copy_into(template: &Template, dir: &Path) -> Result<(), TemplateError> {
     }
 }
 
-/// Makes everything that was copied survive the death of the machine.
+/// Syncs the copied parts to disk.
 ///
 /// # Errors
 ///
@@ -178,16 +187,16 @@ pub fn sync(dir: &Path) -> Result<(), FileError> {
     copied::sync(dir, &PARTS)
 }
 
-/// Adds a directory as a template, in the place of the one that had its name.
+/// Adds a directory as a template and replaces the template of the same name.
 ///
 /// # Errors
 ///
-/// [`TemplateError`]; everything is then as it was.
+/// [`TemplateError`]; nothing was changed.
 pub fn add(root: &StateRoot, from: &Path, name: Option<Name>) -> Result<Template, TemplateError> {
     let real = fs::canonicalize(from).map_err(FileError::when("read", from))?;
     let invalid = |why: String| TemplateError::Invalid { path: from.to_owned(), why };
     if !real.is_dir() {
-        return Err(invalid("it is not a directory".to_owned()));
+        return Err(invalid("not a directory".to_owned()));
     }
     let name = match name {
         Some(name) => name,
@@ -195,28 +204,28 @@ pub fn add(root: &StateRoot, from: &Path, name: Option<Name>) -> Result<Template
             let said = describe(&real)?.name;
             let own = || real.file_name().map(|name| name.to_string_lossy().into_owned());
             let text = said.or_else(own).unwrap_or_default();
-            text.parse().map_err(|error| invalid(format!("its name {text:?}: {error}")))?
+            text.parse().map_err(|error| invalid(format!("invalid name {text:?}: {error}")))?
         }
     };
     if name.as_str().starts_with('.') {
-        return Err(invalid(format!("its name {name} begins with a dot")));
+        return Err(invalid(format!("the name {name} starts with a dot")));
     }
     if !PARTS.iter().any(|part| real.join(part).is_dir()) {
-        return Err(invalid(format!("it has none of the directories {}", PARTS.join(", "))));
+        return Err(invalid(format!("none of the directories {} exists", PARTS.join(", "))));
     }
-    // Looked at as what it will be, before anything is copied.
+    // Validated before anything is copied.
     read(&real, name.clone())?;
     shared::add_as(root, SHARED, &real, name.as_str())?;
     find(root, name.as_str())
 }
 
-/// Takes a user's own template out.
+/// Removes a user template.
 ///
 /// # Errors
 ///
-/// [`TemplateError`], also if there is none.
+/// [`TemplateError`], also if it does not exist.
 pub fn remove(root: &StateRoot, name: &str) -> Result<(), TemplateError> {
-    if shared::take_out_of(root, SHARED, name)? {
+    if shared::remove_from(root, SHARED, name)? {
         return Ok(());
     }
     match find(root, name)? {
@@ -225,9 +234,9 @@ pub fn remove(root: &StateRoot, name: &str) -> Result<(), TemplateError> {
     }
 }
 
-/// What is too much for a template.
+/// The error for a template over the limits.
 fn too_much(path: &Path) -> TemplateError {
-    let why = format!("it holds more than {} MiB or {MOST_ENTRIES} entries", MOST_BYTES >> 20);
+    let why = format!("larger than {} MiB or {MOST_ENTRIES} entries", MOST_BYTES >> 20);
     TemplateError::Invalid { path: path.to_owned(), why }
 }
 

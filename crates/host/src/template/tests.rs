@@ -1,11 +1,11 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use super::*;
-use crate::file::{Survive, write_atomic};
+use crate::file::{Durability, write_atomic};
 
 fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    write_atomic(path, text.as_bytes(), Survive::Kill).unwrap();
+    write_atomic(path, text.as_bytes(), Durability::ProcessCrash).unwrap();
 }
 
 fn root() -> (tempfile::TempDir, StateRoot) {
@@ -14,9 +14,9 @@ fn root() -> (tempfile::TempDir, StateRoot) {
     (dir, root)
 }
 
-/// R26: originals stay pristine, copies are writable and files of their own.
+/// R26: originals stay unchanged, copies are separate writable files.
 #[test]
-fn a_copy_can_be_changed_and_its_template_cannot() {
+fn copy_is_writable_and_template_is_not() {
     let (dir, root) = root();
     let from = dir.path().join("squad");
     put(&from.join("template.toml"), "description = \"three of them\"");
@@ -42,7 +42,7 @@ fn a_copy_can_be_changed_and_its_template_cannot() {
     assert_eq!(fs::read_to_string(to.join("unit/link")).unwrap(), "do it");
     put(&copy, "changed");
     assert_eq!(fs::read_to_string(&original).unwrap(), "do it");
-    // Nothing but the parts is in the session, and to copy again changes nothing.
+    // Only the parts are copied, and a second copy changes nothing.
     copy_into(&find(&root, "squad").unwrap(), &to).unwrap();
     let mut names: Vec<_> =
         fs::read_dir(&to).unwrap().flatten().map(|entry| entry.file_name()).collect();
@@ -52,7 +52,7 @@ fn a_copy_can_be_changed_and_its_template_cannot() {
 }
 
 #[test]
-fn the_shipped_template_is_there_until_a_user_has_one_of_that_name() {
+fn shipped_template_is_hidden_by_user_template_of_same_name() {
     let (dir, root) = root();
     let from = dir.path().join("mine");
     put(&from.join("workflows/w.md"), "mine");
@@ -77,7 +77,7 @@ fn the_shipped_template_is_there_until_a_user_has_one_of_that_name() {
 }
 
 #[test]
-fn what_leads_out_is_no_template_and_leaves_nothing() {
+fn invalid_templates_are_rejected_without_traces() {
     let (dir, root) = root();
     let from = dir.path().join("bad");
     put(&from.join("unit/a"), "a");

@@ -1,31 +1,34 @@
-//! Files that git does not know and a pane needs all the same, such as `.env`.
+//! Copies files that git ignores but a pane needs, such as `.env`.
 //!
-//! The user lists them in `.worktreeinclude`, in the words of `.gitignore`. Only what git ignores is
-//! carried over: the rest is either in the repository, or work in progress.
+//! The user lists them in `.worktreeinclude`, with the syntax of `.gitignore`. Only ignored files are
+//! copied: other files are either in the repository or work in progress.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Made, WorkspaceError};
+use super::{WorkspaceError, WorkspaceRecord};
 use crate::copy::{self, Manifest};
 use crate::file::{FileError, make_dir};
 
 /// The list, in the root of the repository.
 const LIST: &str = ".worktreeinclude";
 
-/// Copies what the user lists from the tree that this one was made from.
-pub(super) fn carry_over(made: &Made, limit: u64) -> Result<Manifest, WorkspaceError> {
-    let (from, to) = (Path::new(&made.workspace.source), made.path());
+/// Copies the listed files from the source tree.
+pub(super) fn copy_listed(
+    record: &WorkspaceRecord,
+    limit: u64,
+) -> Result<Manifest, WorkspaceError> {
+    let (from, to) = (Path::new(&record.workspace.source), record.path());
     let list = from.join(LIST);
     let mut manifest = Manifest::new();
     if !list.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return Ok(manifest);
     }
-    let real = fs::canonicalize(from).map_err(FileError::when("look at", from))?;
+    let real = fs::canonicalize(from).map_err(FileError::when("access", from))?;
     let mut left = limit;
-    for name in listed(made, from, &list)? {
+    for name in listed(record, from, &list)? {
         let path = from.join(&name);
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         if !is_inside(&path, &real) || to.join(&name).symlink_metadata().is_ok() {
@@ -38,16 +41,20 @@ pub(super) fn carry_over(made: &Made, limit: u64) -> Result<Manifest, WorkspaceE
         if !make_parents(to, &name)? {
             continue;
         }
-        if let Some(stamp) = copy::one(&path, &found, &to.join(&name))? {
-            manifest.insert(copy::spelt(&name), stamp);
+        if let Some(stamp) = copy::file(&path, &found, &to.join(&name))? {
+            manifest.insert(copy::escaped(&name), stamp);
         }
     }
     Ok(manifest)
 }
 
-/// The files that match the list and that git ignores.
-fn listed(made: &Made, from: &Path, list: &Path) -> Result<Vec<PathBuf>, WorkspaceError> {
-    let git = made.git();
+/// Returns the files that match the list and are ignored by git.
+fn listed(
+    record: &WorkspaceRecord,
+    from: &Path,
+    list: &Path,
+) -> Result<Vec<PathBuf>, WorkspaceError> {
+    let git = record.git();
     let mut exclude = std::ffi::OsString::from("--exclude-from=");
     exclude.push(list);
     let words = ["ls-files", "-z", "--others", "--ignored"].map(OsStr::new);
@@ -58,7 +65,7 @@ fn listed(made: &Made, from: &Path, list: &Path) -> Result<Vec<PathBuf>, Workspa
     }
     let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"];
     let mut ignored = Vec::new();
-    // By pieces: a command line has its limits.
+    // In chunks: the length of a command line is limited.
     for piece in matching.chunks(500) {
         let literal: Vec<std::ffi::OsString> = piece.iter().map(|name| literal(name)).collect();
         let words: Vec<&OsStr> =
@@ -69,15 +76,15 @@ fn listed(made: &Made, from: &Path, list: &Path) -> Result<Vec<PathBuf>, Workspa
     Ok(ignored)
 }
 
-/// A name that stands for itself, whatever characters are in it.
+/// Returns a pathspec that matches exactly this name.
 fn literal(name: &Path) -> std::ffi::OsString {
     let mut word = std::ffi::OsString::from(":(top,literal)");
     word.push(name);
     word
 }
 
-fn names(said: &[u8]) -> Vec<PathBuf> {
-    let names = said.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+fn names(output: &[u8]) -> Vec<PathBuf> {
+    let names = output.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
 
@@ -85,13 +92,13 @@ fn is_plain(name: &Path) -> bool {
     name.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Whether a file, and what a link leads to, is in the tree.
+/// Returns whether a file, and the target of a link, is in the tree.
 fn is_inside(path: &Path, tree: &Path) -> bool {
     fs::canonicalize(path).is_ok_and(|real| real.starts_with(tree))
         && !fs::read_link(path).is_ok_and(|leads| leads.is_absolute())
 }
 
-/// Makes the directories above a file; no if a link is among them, which could lead anywhere.
+/// Creates the parent directories of a file. Returns false if one of them is a link.
 fn make_parents(to: &Path, name: &Path) -> Result<bool, FileError> {
     let mut dir = to.to_owned();
     for part in name.parent().into_iter().flat_map(Path::components) {

@@ -1,96 +1,100 @@
-//! Making the tree that a pane works in.
+//! Creation of the working tree of a pane.
 
 use std::path::Path;
 
-use model::{Workspace, WorkspaceKind, workspace};
+use model::{Workspace, WorkspaceKind};
 
-use super::{LOCK, MANIFEST, Made, Wanted, WorkspaceError, include};
-use crate::file::Survive;
-use crate::git::Turn;
+use super::{LOCK, MANIFEST, WorkspaceError, WorkspacePlan, WorkspaceRecord, include};
+use crate::file::Durability;
+use crate::git::{Git, RepositoryLock};
 use crate::{copy, hooks, record};
 
-/// Makes the tree, and says what became of it: the branch is known only then.
+/// Creates the working tree.
 ///
 /// # Errors
 ///
-/// [`WorkspaceError`]; what is there of it is on record, and taken away by who takes away the pane.
-pub fn make(wanted: Wanted<'_>) -> Result<Workspace, WorkspaceError> {
-    let (pane_dir, locks, limit) = (wanted.pane_dir, wanted.locks, wanted.limit);
-    let names = wanted.names;
-    let mut made = Made {
-        workspace: wanted.workspace,
-        search: wanted.search.to_owned(),
-        home: wanted.home.map(str::to_owned),
+/// [`WorkspaceError`]; a partial tree is on record and removed together with the pane.
+pub fn make(plan: &WorkspacePlan<'_>) -> Result<(), WorkspaceError> {
+    let (pane_dir, locks, limit) = (plan.pane_dir, plan.locks, plan.limit);
+    let record = WorkspaceRecord {
+        workspace: plan.workspace.clone(),
+        search: plan.search.to_owned(),
+        home: plan.home.map(str::to_owned),
         discarded: false,
+        discarded_tip: None,
     };
-    match made.workspace.kind {
-        WorkspaceKind::Shared => return Ok(made.workspace),
-        WorkspaceKind::Auto | WorkspaceKind::Empty => made.write(pane_dir, Survive::Kill)?,
-        WorkspaceKind::Copy => copied(&made, pane_dir)?,
+    match record.workspace.kind {
+        WorkspaceKind::Shared => return Ok(()),
+        WorkspaceKind::Auto | WorkspaceKind::Empty => {
+            record.write(pane_dir, Durability::ProcessCrash)?;
+        }
+        WorkspaceKind::Copy => copy_source(&record, pane_dir)?,
         WorkspaceKind::Worktree | WorkspaceKind::Clone => {
-            let Some(repository) = made.workspace.repository.clone() else {
-                return Ok(made.workspace);
-            };
-            // A git that outlives us goes on filling the tree. Nobody else who fills one does.
-            let filling = Turn::of_file(&pane_dir.join(LOCK))?;
-            let turn = Turn::take(locks, Path::new(&repository))?;
+            let Some(repository) = &plan.workspace.repository else { return Ok(()) };
+            // A git process that outlives the daemon continues to fill the tree and holds this lock.
+            let fill_lock = RepositoryLock::on_file(&pane_dir.join(LOCK))?;
+            let lock = RepositoryLock::take(locks, Path::new(repository))?;
             hooks::point("workspace.locked");
-            let taken = made.git().branches(Path::new(&repository))?;
-            made.workspace.branch = Some(workspace::branch(names.0, names.1, &taken));
-            // Before the repository is touched: what is in there would otherwise stay for ever.
-            made.write(pane_dir, Survive::PowerLoss)?;
+            // Recorded before the repository changes: otherwise an entry could be left behind.
+            record.write(pane_dir, Durability::PowerLoss)?;
             hooks::point("workspace.planned");
-            if made.workspace.kind == WorkspaceKind::Worktree {
-                listed(&made, Path::new(&repository), &turn)?;
+            let git = record.git_for_creation(locks);
+            if record.workspace.kind == WorkspaceKind::Worktree {
+                add_worktree(&git, &record, Path::new(repository), &lock)?;
             } else {
-                cloned(&made, &turn)?;
+                clone_source(&git, &record, &lock)?;
             }
-            drop(turn);
+            drop(lock);
             hooks::point("workspace.listed");
-            checked_out(&made, &filling)?;
-            let manifest = include::carry_over(&made, limit)?;
-            record::write(&pane_dir.join(MANIFEST), &manifest, Survive::Kill)?;
+            let words = ["reset", "--quiet", "--hard"];
+            git.run_with_lock(record.path(), &words, Some(&fill_lock))?;
+            let manifest = include::copy_listed(&record, limit)?;
+            record::write(&pane_dir.join(MANIFEST), &manifest, Durability::ProcessCrash)?;
         }
     }
     hooks::point("workspace.made");
-    Ok(made.workspace)
-}
-
-fn copied(made: &Made, pane_dir: &Path) -> Result<(), WorkspaceError> {
-    made.write(pane_dir, Survive::Kill)?;
-    let (from, to) = (Path::new(&made.workspace.source), made.path());
-    // The root itself stays for its owner alone, like everything that is a pane's.
-    let manifest = copy::tree(from, to)?;
-    record::write(&pane_dir.join(MANIFEST), &manifest, Survive::Kill)?;
     Ok(())
 }
 
-/// Enters the tree and its branch in the repository, without a file in it: that takes long in a
-/// large one, and needs nothing that is shared.
-fn listed(made: &Made, repository: &Path, turn: &Turn) -> Result<(), WorkspaceError> {
-    let Workspace { path, branch, base, .. } = &made.workspace;
+fn copy_source(record: &WorkspaceRecord, pane_dir: &Path) -> Result<(), WorkspaceError> {
+    record.write(pane_dir, Durability::ProcessCrash)?;
+    let (from, to) = (Path::new(&record.workspace.source), record.path());
+    // The root itself stays private, like all directories of a pane.
+    let manifest = copy::tree(from, to)?;
+    record::write(&pane_dir.join(MANIFEST), &manifest, Durability::ProcessCrash)?;
+    Ok(())
+}
+
+/// Adds the tree and its branch to the repository, without checking out files, which takes long in a
+/// large repository and does not need the lock.
+fn add_worktree(
+    git: &Git,
+    record: &WorkspaceRecord,
+    repository: &Path,
+    lock: &RepositoryLock,
+) -> Result<(), WorkspaceError> {
+    let Workspace { path, branch, base, .. } = &record.workspace;
     let (branch, base) = (branch.as_deref().unwrap_or_default(), base.as_deref());
     let words = ["worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", branch, path];
     let words: Vec<&str> = words.into_iter().chain(base).collect();
-    made.git().run_holding(repository, &words, Some(turn))?;
+    git.run_with_lock(repository, &words, Some(lock))?;
     Ok(())
 }
 
-fn cloned(made: &Made, turn: &Turn) -> Result<(), WorkspaceError> {
-    let Workspace { path, source, branch, base, .. } = &made.workspace;
+fn clone_source(
+    git: &Git,
+    record: &WorkspaceRecord,
+    lock: &RepositoryLock,
+) -> Result<(), WorkspaceError> {
+    let Workspace { path, source, branch, base, .. } = &record.workspace;
     let (branch, base) = (branch.as_deref().unwrap_or_default(), base.as_deref());
-    let git = made.git();
     let words = ["clone", "--quiet", "--local", "--no-checkout", "--", source, path];
-    git.run_holding(Path::new(source), &words, Some(turn))?;
+    git.run_with_lock(Path::new(source), &words, Some(lock))?;
     // Nothing is checked out yet, so only the branch changes.
-    let words = ["update-ref", "--no-deref", "-m", "ccmux: begun", &format!("refs/heads/{branch}")];
+    let words =
+        ["update-ref", "--no-deref", "-m", "ccmux: created", &format!("refs/heads/{branch}")];
     let words: Vec<&str> = words.into_iter().chain(base).collect();
     git.run(Path::new(path), &words)?;
     git.run(Path::new(path), &["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")])?;
-    Ok(())
-}
-
-fn checked_out(made: &Made, filling: &Turn) -> Result<(), WorkspaceError> {
-    made.git().run_holding(made.path(), &["reset", "--quiet", "--hard"], Some(filling))?;
     Ok(())
 }

@@ -1,244 +1,370 @@
-//! What would be lost if a tree were taken away (B8).
+//! Unsaved work in the directories that are removed together with a pane (B8).
 //!
-//! Whatever cannot be examined counts as work: a mistake in here may keep too much, never too
-//! little.
+//! The rule: what is about to be removed is examined, at the path where it is, completely. Anything
+//! that cannot be examined counts as work: an error here may keep too much, never too little.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use model::WorkspaceKind;
 
-use super::{Made, WorkspaceError};
-use crate::copy::{self, Change, Manifest};
-use crate::git::{GitError, Turn};
-use crate::process;
+use super::contents::{self, FoundRepository, TreeContents};
+use super::repository::{self, RepositoryExamination};
+use super::unsaved::Work;
+use super::{WORKSPACE, WorkspaceError, WorkspaceRecord};
+use crate::copy::{self, Manifest, Stamp};
+use crate::git::{Git, RepositoryLock, Trust};
+use crate::{process, template};
 
-/// How often it is tried again to look at branches of which one was deleted meanwhile.
-const TRIES: usize = 3;
+/// The beginnings of the names that ccmux gives to files in a pane's directory.
+const OWN_FILES: [&str; 12] = [
+    "claude-settings.json",
+    "exit.json",
+    "frozen.json",
+    "groups.json",
+    "keeper.",
+    "news-",
+    "pane.json",
+    "probes.json",
+    "session.state",
+    "workspace.files",
+    "workspace.json",
+    "workspace.lock",
+];
 
-/// How many of a kind are named.
-const NAMED: usize = 5;
+/// Directories of a pane that hold no work: `log/` has its output, `temp/` is for short-lived files.
+const OWN_DIRS: [&str; 2] = ["log", "temp"];
 
-/// What would be lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// In words, one line each.
-    pub lines: Vec<String>,
-    /// Everything that makes it this work and no other.
-    marks: Vec<u8>,
+/// Directories of a private home that hold caches and toolchains.
+const HOME_CACHES: [&str; 6] = [".cache", ".cargo", ".npm", ".nvm", ".pyenv", ".rustup"];
+
+/// The search path for git if the record of the workspace is lost.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The directories of a pane that are about to be removed.
+#[derive(Clone, Debug)]
+pub struct PaneRemoval {
+    /// The pane's directory, where it is now.
+    pub pane_dir: PathBuf,
+    /// The pane's directory, where it was while the pane ran.
+    pub original_dir: PathBuf,
+    /// The pane's private home directory, where it is now.
+    pub home: Option<PathBuf>,
+    /// The directory below which nothing counts as saved elsewhere.
+    pub state_root: PathBuf,
+    /// The directory of the lock files.
+    pub locks: PathBuf,
 }
 
-impl Work {
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// A word for exactly this work.
-    #[must_use]
-    pub fn token(&self) -> String {
-        blake3::hash(&self.marks).to_hex()[..12].to_owned()
-    }
-
-    fn add(&mut self, line: String, marks: impl AsRef<[u8]>) {
-        self.marks.extend(line.as_bytes());
-        self.marks.push(0);
-        self.marks.extend(marks.as_ref());
-        self.marks.push(0);
-        self.lines.push(line);
-    }
-
-    fn changes(&mut self, what: &str, changes: &[(String, Change)]) {
-        if changes.is_empty() {
-            return;
-        }
-        let names: Vec<&str> = changes.iter().map(|(name, _)| name.as_str()).collect();
-        self.add(format!("{what}: {}", some(&names)), format!("{changes:?}"));
-    }
+/// The directories of a session that are about to be removed.
+#[derive(Clone, Debug)]
+pub struct SessionRemoval {
+    /// The session's directory, where it is now.
+    pub dir: PathBuf,
+    /// The directories in it to examine.
+    pub parts: Vec<&'static str>,
+    /// Directories from which the parts were copied.
+    pub sources: Vec<PathBuf>,
 }
 
-/// `3 files: a, b, c`, or the first few of many.
-fn some(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    match names.len() {
-        0..=NAMED => shown,
-        more => format!("{shown} and {} more", more - NAMED),
-    }
-}
-
-/// What would be lost if the tree of a pane, and what it put into `output/`, were taken away. Whoever
-/// asks has ended the pane's processes.
+/// Returns the work that would be lost with the directories of a pane. The caller has ended the
+/// pane's processes.
 #[must_use]
-pub fn find(pane_dir: &Path, output: &Path, locks: &Path) -> Work {
-    let mut work = Work::default();
-    match copy::changes(output, &Manifest::new()) {
-        Ok(files) => work.changes("files in output/", &files),
-        Err(_) if !output.exists() => {}
-        Err(error) => work.add(format!("output/ cannot be examined: {error}"), ""),
-    }
-    match Made::read(pane_dir) {
-        Ok(None) => {}
-        Ok(Some(made)) => {
-            if let Err(error) = examine(&made, pane_dir, locks, &mut work) {
-                work.add(format!("the workspace cannot be examined: {error}"), "");
-            }
-        }
-        Err(error) => work.add(format!("the workspace cannot be examined: {error}"), ""),
+pub fn find(removal: &PaneRemoval) -> Work {
+    let mut work = Work::in_moved_dir(&removal.pane_dir, &removal.original_dir);
+    let record = WorkspaceRecord::read(&removal.pane_dir).unwrap_or_else(|error| {
+        work.add(format!("the workspace cannot be examined: {error}"), "", &[]);
+        None
+    });
+    let examiner = Examiner::new(removal, record.as_ref());
+    if let Err(error) = examiner.examine_all(&mut work) {
+        let contents = [removal.pane_dir.join(WORKSPACE)];
+        work.add(format!("the workspace cannot be examined: {error}"), "", &contents);
     }
     work
 }
 
-fn examine(
-    made: &Made,
-    pane_dir: &Path,
-    locks: &Path,
-    work: &mut Work,
-) -> Result<(), WorkspaceError> {
-    let tree = made.path();
-    if tree.is_dir() {
-        for (process, name) in process::working_in(tree) {
-            let line = format!("process {} ({name}) works in it", process.pid);
-            work.add(line, process.start.to_string());
-        }
-    }
-    match made.workspace.kind {
-        WorkspaceKind::Auto | WorkspaceKind::Shared => Ok(()),
-        WorkspaceKind::Empty | WorkspaceKind::Copy => {
-            let manifest = Made::manifest(pane_dir)?.unwrap_or_default();
-            if tree.is_dir() {
-                work.changes("files changed in the workspace", &copy::changes(tree, &manifest)?);
-            }
-            Ok(())
-        }
-        WorkspaceKind::Worktree | WorkspaceKind::Clone => examine_git(made, pane_dir, locks, work),
-    }
-}
-
-fn examine_git(
-    made: &Made,
-    pane_dir: &Path,
-    locks: &Path,
-    work: &mut Work,
-) -> Result<(), WorkspaceError> {
-    let tree = made.path();
-    // An agent that removed its own tree has nothing in it to be lost.
-    if tree.is_dir() {
-        uncommitted(made, work)?;
-        unfinished(tree, work);
-        let carried = Made::manifest(pane_dir)?.unwrap_or_default();
-        // To look for them takes a walk through everything.
-        let all = if carried.is_empty() { Vec::new() } else { copy::changes(tree, &carried)? };
-        let is_work = |(name, change): &(String, Change)| {
-            carried.contains_key(name) && !matches!(change, Change::Removed)
+/// Returns the work that would be lost with the directories of a session: files that are not equal
+/// to the ones they were copied from.
+#[must_use]
+pub fn find_in_session(removal: &SessionRemoval) -> Work {
+    let mut work = Work::default();
+    for part in &removal.parts {
+        let top = removal.dir.join(part);
+        let found = TreeContents::of(&top, true);
+        let is_copied = |path: &PathBuf| {
+            let name = path.strip_prefix(&removal.dir).unwrap_or(path);
+            let is_same = |source: &PathBuf| contents::is_same(path, &source.join(name));
+            template::is_shipped(path, name) || removal.sources.iter().any(is_same)
         };
-        let changed: Vec<_> = all.into_iter().filter(is_work).collect();
-        work.changes("files changed that were carried over", &changed);
+        let files = found.files.into_iter().filter(|path| !is_copied(path)).collect();
+        work.add_files(&format!("files in {part}/ of the session"), &top, files);
+        work.add_unreadable(&removal.dir, found.unreadable);
     }
-    let at = if tree.is_dir() { Some(tree) } else { made.repository() };
-    let Some(at) = at else { return Ok(()) };
-    // A branch that is deleted meanwhile, with another pane, would be one that git cannot read.
-    let turn = made.repository().map(|repository| Turn::take(locks, repository)).transpose()?;
-    let commits = own_commits(made, at)?;
-    drop(turn);
-    if let (Some(branch), false) = (&made.workspace.branch, commits.is_empty()) {
-        let count = if commits.len() == 1 { "commit" } else { "commits" };
-        let line = format!("{} {count} that only {branch} has", commits.len());
-        work.add(line, commits.join("\n"));
-    }
-    let stashes = stashes(made, at)?;
-    if !stashes.is_empty() {
-        let names: Vec<&str> = stashes.iter().map(|(_, what)| what.as_str()).collect();
-        work.add(format!("stashed: {}", some(&names)), format!("{stashes:?}"));
-    }
-    Ok(())
+    work
 }
 
-fn uncommitted(made: &Made, work: &mut Work) -> Result<(), WorkspaceError> {
-    let tree = made.path();
-    let words = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-    let said = made.git().run(tree, &words)?;
-    let entries: Vec<&[u8]> =
-        said.split(|&byte| byte == 0).filter(|entry| entry.len() > 3).collect();
-    if entries.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> =
-        entries.iter().map(|entry| String::from_utf8_lossy(&entry[3..]).into_owned()).collect();
-    // A file that is changed again is other work, though git calls it the same.
-    let mut marks = said.clone();
-    for name in &names {
-        let found = fs::symlink_metadata(tree.join(name));
-        let stamp = found.ok().map(|found| (found.len(), found.modified().ok()));
-        marks.extend(format!("{stamp:?}").as_bytes());
-    }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    work.add(format!("not committed: {}", some(&names)), marks);
-    Ok(())
+struct Examiner<'a> {
+    removal: &'a PaneRemoval,
+    record: Option<&'a WorkspaceRecord>,
+    git: Git,
+    state_root: PathBuf,
 }
 
-/// What git is in the middle of.
-fn unfinished(tree: &Path, work: &mut Work) {
-    const STATES: [(&str, &str); 6] = [
-        ("MERGE_HEAD", "a merge"),
-        ("rebase-merge", "a rebase"),
-        ("rebase-apply", "a rebase"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick"),
-        ("REVERT_HEAD", "a revert"),
-        ("BISECT_LOG", "a bisection"),
-    ];
-    let Some(dir) = super::git_dir(tree) else { return };
-    for (file, what) in STATES {
-        if dir.join(file).exists() {
-            work.add(format!("{what} is not finished"), "");
+impl<'a> Examiner<'a> {
+    fn new(removal: &'a PaneRemoval, record: Option<&'a WorkspaceRecord>) -> Self {
+        let git =
+            record.map_or_else(|| Git::new(DEFAULT_PATH, None, Trust::Agent), WorkspaceRecord::git);
+        let root = &removal.state_root;
+        let state_root = fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+        Self { removal, record, git, state_root }
+    }
+
+    fn examine_all(&self, work: &mut Work) -> Result<(), WorkspaceError> {
+        let dir = &self.removal.pane_dir;
+        for (process, name) in process::working_in(dir) {
+            let line = format!("process {} ({name}) is running in the workspace", process.pid);
+            work.add(line, process.start.to_string(), &[]);
         }
+        self.output(work);
+        self.workspace(work)?;
+        self.other_entries(work)?;
+        if let Some(home) = &self.removal.home {
+            self.home(home, work)?;
+        }
+        Ok(())
+    }
+
+    fn output(&self, work: &mut Work) {
+        let top = self.removal.pane_dir.join("output");
+        let found = TreeContents::of(&top, true);
+        work.add_files("files in output/", &top, found.files);
+        work.add_unreadable(&self.removal.pane_dir, found.unreadable);
+    }
+
+    fn workspace(&self, work: &mut Work) -> Result<(), WorkspaceError> {
+        let tree = self.removal.pane_dir.join(WORKSPACE);
+        let manifest = WorkspaceRecord::manifest(&self.removal.pane_dir)?.unwrap_or_default();
+        let kind = self.record.map(|record| record.workspace.kind);
+        if matches!(kind, Some(WorkspaceKind::Empty | WorkspaceKind::Copy)) {
+            self.copied(&tree, &manifest, work);
+            return Ok(());
+        }
+        let own = FoundRepository { git_dir: contents::git_dir(&tree), tree: Some(tree.clone()) };
+        if self.own_branch(&own).is_none() {
+            // The agent removed the tree or its `.git`; the branch still has commits.
+            self.branch(work)?;
+        }
+        self.tree(&tree, &manifest, "files in the workspace", work)
+    }
+
+    /// Examines a copy: every file is either as it was copied, or work.
+    fn copied(&self, tree: &Path, manifest: &Manifest, work: &mut Work) {
+        let source = self.record.map(|record| Path::new(&record.workspace.source));
+        let found = TreeContents::of(tree, true);
+        let name = |path: &Path| copy::escaped(path.strip_prefix(tree).unwrap_or(path));
+        let mut gone: Vec<String> = manifest.keys().cloned().collect();
+        let present: std::collections::HashSet<String> =
+            found.files.iter().map(|path| name(path)).collect();
+        gone.retain(|name| !present.contains(name));
+        let is_changed = |path: &PathBuf| !is_as_copied(tree, path, manifest, source);
+        let changed = found.files.into_iter().filter(is_changed).collect();
+        work.add_files("changed files in the workspace", tree, changed);
+        // A directory that cannot be read hides files that need not be gone.
+        if !gone.is_empty() && found.unreadable.is_empty() {
+            work.add_names("deleted files in the workspace", &gone, b"", &[]);
+        }
+        work.add_unreadable(&self.removal.pane_dir, found.unreadable);
+    }
+
+    /// Examines a tree by its repositories. Files outside of them are work, unless they were copied
+    /// there by ccmux.
+    fn tree(
+        &self,
+        tree: &Path,
+        manifest: &Manifest,
+        what: &str,
+        work: &mut Work,
+    ) -> Result<(), WorkspaceError> {
+        let source = self.record.map(|record| Path::new(&record.workspace.source));
+        let mut found = TreeContents::of(tree, false);
+        // The directory of a linked work tree in its repository is removed as well.
+        let linked: Vec<PathBuf> =
+            found.repositories.iter().filter_map(|found| found.git_dir.clone()).collect();
+        for git_dir in linked.iter().filter(|dir| !dir.starts_with(&self.state_root)) {
+            found.walk(&git_dir.join("modules"), false);
+        }
+        let is_new = |path: &PathBuf| !is_as_copied(tree, path, manifest, source);
+        let files = std::mem::take(&mut found.files).into_iter().filter(is_new).collect();
+        work.add_files(what, tree, files);
+        work.add_unreadable(&self.removal.pane_dir, std::mem::take(&mut found.unreadable));
+        let _lock = self.repository_lock()?;
+        for repository in &found.repositories {
+            self.repository(tree, repository, manifest, work);
+        }
+        Ok(())
+    }
+
+    fn repository(
+        &self,
+        top: &Path,
+        found: &FoundRepository,
+        manifest: &Manifest,
+        work: &mut Work,
+    ) {
+        let own = self.removal.pane_dir.join(WORKSPACE);
+        let source = self.record.map(|record| Path::new(&record.workspace.source));
+        let place = found.tree.as_ref().or(found.git_dir.as_ref());
+        let in_workspace = place.and_then(|place| place.strip_prefix(&own).ok());
+        let label = match place {
+            Some(place) if *place == own => String::new(),
+            Some(place) => {
+                let base = if top == own { &own } else { &self.removal.pane_dir };
+                format!("`{}`: ", copy::escaped(place.strip_prefix(base).unwrap_or(place)))
+            }
+            None => String::new(),
+        };
+        let examination = RepositoryExamination {
+            git: &self.git,
+            found,
+            removed: &self.state_root,
+            source: source.zip(in_workspace).map(|(source, name)| source.join(name)),
+            own_branch: self.own_branch(found),
+            label,
+        };
+        let is_unchanged = |name: &Path| {
+            let (Some(tree), Some(inside)) = (&found.tree, in_workspace) else { return false };
+            let listed = manifest.contains_key(&copy::escaped(&inside.join(name)));
+            listed && is_as_copied(&own, &tree.join(name), manifest, source)
+        };
+        examination.examine(work, &is_unchanged);
+    }
+
+    /// Returns the branch of the pane for a work tree of its repository.
+    fn own_branch(&self, found: &FoundRepository) -> Option<&'a str> {
+        let workspace = &self.record?.workspace;
+        let branch = workspace.branch.as_deref()?;
+        let git_dir = found.git_dir.as_deref()?;
+        let is_own = match workspace.kind {
+            WorkspaceKind::Worktree => {
+                let common =
+                    workspace.repository.as_deref().and_then(|dir| fs::canonicalize(dir).ok());
+                common == Some(repository::common_dir(git_dir))
+            }
+            WorkspaceKind::Auto
+            | WorkspaceKind::Clone
+            | WorkspaceKind::Copy
+            | WorkspaceKind::Empty
+            | WorkspaceKind::Shared => {
+                found.tree.as_deref() == Some(&self.removal.pane_dir.join(WORKSPACE))
+            }
+        };
+        is_own.then_some(branch)
+    }
+
+    /// Examines the branch of a work tree that is missing.
+    fn branch(&self, work: &mut Work) -> Result<(), WorkspaceError> {
+        let Some(record) = self.record else { return Ok(()) };
+        if record.workspace.kind != WorkspaceKind::Worktree {
+            return Ok(());
+        }
+        let _lock = self.repository_lock()?;
+        let commits = record.own_commits()?;
+        if let (Some(branch), false) = (&record.workspace.branch, commits.is_empty()) {
+            let count = if commits.len() == 1 { "commit" } else { "commits" };
+            work.add(
+                format!("{} {count} only on {branch}", commits.len()),
+                commits.join("\n"),
+                &[],
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of the pane's repository: git fails on a branch that is deleted meanwhile
+    /// along with another pane.
+    fn repository_lock(&self) -> Result<Option<RepositoryLock>, WorkspaceError> {
+        let repository = self.record.and_then(WorkspaceRecord::repository);
+        let lock = repository.map(|dir| RepositoryLock::take(&self.removal.locks, dir));
+        Ok(lock.transpose()?)
+    }
+
+    /// Examines the entries of the pane's directory that ccmux did not create.
+    fn other_entries(&self, work: &mut Work) -> Result<(), WorkspaceError> {
+        let dir = &self.removal.pane_dir;
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                work.add_unreadable(dir, vec![(dir.clone(), error)]);
+                return Ok(());
+            }
+        };
+        let mut files = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                if ![WORKSPACE, "output"].iter().chain(&OWN_DIRS).any(|own| *own == name) {
+                    let what = format!("files in {}/", copy::escaped(Path::new(&*name)));
+                    self.tree(&entry.path(), &Manifest::new(), &what, work)?;
+                }
+            } else if kind.is_file() && !OWN_FILES.iter().any(|own| name.starts_with(own)) {
+                files.push(entry.path());
+            }
+        }
+        work.add_files("files beside the workspace", dir, files);
+        Ok(())
+    }
+
+    /// Examines a private home. Its hidden files are configuration and caches, which do not count;
+    /// repositories count wherever they are.
+    fn home(&self, home: &Path, work: &mut Work) -> Result<(), WorkspaceError> {
+        let entries = match fs::read_dir(home) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                work.add_unreadable(home, vec![(home.to_owned(), error)]);
+                return Ok(());
+            }
+        };
+        let mut found = TreeContents::default();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_hidden = name.starts_with('.');
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !HOME_CACHES.contains(&&*name) => {
+                    let before = found.files.len();
+                    found.walk(&entry.path(), false);
+                    if is_hidden {
+                        found.files.truncate(before);
+                    }
+                }
+                Ok(kind) if kind.is_file() && !is_hidden => found.files.push(entry.path()),
+                _ => {}
+            }
+        }
+        work.add_files("files in the private home", home, found.files);
+        work.add_unreadable(home, found.unreadable);
+        let _lock = self.repository_lock()?;
+        for repository in &found.repositories {
+            self.repository(home, repository, &Manifest::new(), work);
+        }
+        Ok(())
     }
 }
 
-/// The commits that would be reachable no more: of its branch and of what is checked out, without
-/// those that a remote, another branch, a tag or the beginning of the branch leads to.
-pub(super) fn own_commits(made: &Made, at: &Path) -> Result<Vec<String>, WorkspaceError> {
-    let git = made.git();
-    let branch = made.workspace.branch.clone().unwrap_or_default();
-    let is_clone = made.workspace.kind == WorkspaceKind::Clone;
-    let mut words: Vec<String> = vec!["rev-list".to_owned()];
-    if is_clone {
-        // All of its branches are in it alone.
-        words.extend(["HEAD", "--branches", "--tags", "--not", "--remotes"].map(str::to_owned));
-    } else {
-        let branches = git.branches(at)?;
-        words.extend(branches.contains(&branch).then(|| format!("refs/heads/{branch}")));
-        words.extend((at == made.path()).then(|| "HEAD".to_owned()));
-        if words.len() == 1 {
-            return Ok(Vec::new());
-        }
-        words.push("--not".to_owned());
-        words.push(format!("--exclude={branch}"));
-        words.extend(["--branches", "--tags", "--remotes"].map(str::to_owned));
-    }
-    words.extend(made.workspace.base.clone());
-    let mut again = TRIES;
-    let said = loop {
-        match git.run(at, &words) {
-            // Somebody else's git deletes branches without our lock.
-            Err(GitError::Failed { .. }) if again > 0 => again -= 1,
-            said => break said?,
-        }
-    };
-    Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
-}
-
-/// What was stashed in the tree, with the words that git has for it. All work trees of a repository
-/// share their stashes, and each says which branch it was made on.
-fn stashes(made: &Made, at: &Path) -> Result<Vec<(String, String)>, WorkspaceError> {
-    let said = made.git().run(at, &["stash", "list", "--format=%H %gs"])?;
-    let branch = made.workspace.branch.as_deref().unwrap_or_default();
-    let (wip, named) = (format!("WIP on {branch}: "), format!("On {branch}: "));
-    let is_clone = made.workspace.kind == WorkspaceKind::Clone;
-    let said = String::from_utf8_lossy(&said);
-    let of_it = said
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter(|(_, what)| is_clone || what.starts_with(&wip) || what.starts_with(&named));
-    Ok(of_it.map(|(id, what)| (id.to_owned(), what.to_owned())).collect())
+/// Returns whether a file is as it was copied. If only the time of its last status change differs,
+/// its content decides.
+fn is_as_copied(tree: &Path, path: &Path, manifest: &Manifest, source: Option<&Path>) -> bool {
+    let name = path.strip_prefix(tree).unwrap_or(path);
+    let Some(then) = manifest.get(&copy::escaped(name)) else { return false };
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    let now = Stamp::of(&found);
+    then.is_same_status(&now)
+        || then.is_same(&now)
+            && source.is_some_and(|source| contents::is_same(path, &source.join(name)))
 }

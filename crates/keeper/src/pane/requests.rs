@@ -1,4 +1,4 @@
-//! What clients ask of the pane, and what they type.
+//! Requests and keys from clients.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +6,26 @@ use model::Size;
 use protocol::control::LiveView;
 use protocol::error::{ErrorBody, ErrorCode};
 use protocol::frame::{Frame, Kind};
-use protocol::look::Typing;
 use protocol::pane::{
     Attach, Attached, DetachReason, Detached, Reply, Request, Response, ScreenView, View,
 };
+use protocol::pane_io::Typing;
 
 use super::Pane;
 use crate::client::Role;
 use crate::display::{Display, Tty};
-use crate::input::{AT_MOST, Item};
+use crate::input::{Item, MAX_QUEUED};
 use crate::prefix::Command;
 use crate::typing;
 
-/// The answer to a request that needs no other.
+/// Returns the reply to a request without a result.
 pub(super) fn done() -> Frame {
     Frame::json(Kind::Reply, &Reply::Ok(Response::Done))
 }
 
 impl Pane {
-    /// Takes what a client sent.
-    pub(super) fn hear(&mut self, at: usize, now: Instant) {
+    /// Handles the frames that a client sent.
+    pub(super) fn receive_frames(&mut self, at: usize, now: Instant) {
         self.clients[at].receive();
         while let Some(frame) = self.clients[at].next_frame() {
             self.handle(at, &frame, now);
@@ -38,11 +38,11 @@ impl Pane {
             Kind::Attach => frame.parse().map(|attach| self.attach(at, &attach, now)),
             Kind::Resize => frame.parse().map(|size| self.client_resized(at, size)),
             Kind::Input => {
-                self.pressed(at, &frame.body, now);
+                self.handle_keys(at, &frame.body, now);
                 Ok(())
             }
             Kind::Detach => {
-                self.let_go(at, DetachReason::Asked);
+                self.detach(at, DetachReason::Asked);
                 Ok(())
             }
             Kind::Hello
@@ -58,7 +58,7 @@ impl Pane {
             | Kind::Resized
             | Kind::Ended
             | Kind::Detached => {
-                self.clients[at].refuse(format!("a keeper takes no {:?} frames", frame.kind));
+                self.clients[at].refuse(format!("unexpected frame of kind {:?}", frame.kind));
                 Ok(())
             }
         };
@@ -93,11 +93,13 @@ impl Pane {
         self.clients[at].send(&Frame::json(Kind::Reply, &reply));
     }
 
-    /// Types something; the client is told when the terminal has it.
+    /// Queues input; the client gets a reply once it is written to the terminal.
     fn type_in(&mut self, at: usize, typing: &Typing) -> Result<(), ErrorBody> {
-        let waiting = self.input.waiting();
-        if waiting + typing.text.len() > AT_MOST {
-            let message = format!("{waiting} bytes already wait for the program to read them");
+        let queued = self.input.queued_bytes();
+        if queued + typing.text.len() > MAX_QUEUED {
+            let message = format!(
+                "the input queue is full: the program has not read {queued} bytes of earlier input"
+            );
             return Err(ErrorBody::new(ErrorCode::Conflict, message));
         }
         let modes = self.terminal.modes();
@@ -106,14 +108,15 @@ impl Pane {
         Ok(())
     }
 
-    /// The same, unless it was done before. Who asks again is told when that is through.
-    fn type_once(&mut self, at: usize, name: String, typing: &Typing) -> Result<(), ErrorBody> {
-        if self.input.has_typed(&name) {
+    /// Queues input unless it was queued before under the same idempotency key. A repeated request
+    /// gets its reply once the first is complete.
+    fn type_once(&mut self, at: usize, key: String, typing: &Typing) -> Result<(), ErrorBody> {
+        if self.input.has_typed(&key) {
             self.confirm(at);
             return Ok(());
         }
         self.type_in(at, typing)?;
-        self.input.remember(name);
+        self.input.remember(key);
         Ok(())
     }
 
@@ -129,9 +132,9 @@ impl Pane {
             title: self.terminal.title(),
             log_start: self.log.start(),
             log_end: self.log.end(),
-            clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Asking)).count(),
+            clients: self.clients.iter().filter(|c| !matches!(c.role, Role::Detached)).count(),
             last_output: self.last_output,
-            limits: Some(self.warden.view()),
+            limits: Some(self.limits.view()),
             log_problem: self.log.problem().map(str::to_owned),
         }
     }
@@ -156,7 +159,7 @@ impl Pane {
             }
         };
         self.clients[at].role = role;
-        self.fit();
+        self.fit_size();
         let attached = Attached { size: self.terminal.size(), log_end: self.log.end() };
         self.clients[at].send(&Frame::json(Kind::Attached, &attached));
     }
@@ -164,18 +167,19 @@ impl Pane {
     fn role(&mut self, at: usize, attach: &Attach, now: Instant) -> Result<Role, ErrorBody> {
         let usage = |message: &str| ErrorBody::new(ErrorCode::Usage, message);
         let client = &mut self.clients[at];
-        if !matches!(client.role, Role::Asking) {
-            return Err(usage("this connection is already attached"));
+        if !matches!(client.role, Role::Detached) {
+            return Err(usage("the connection is already attached"));
         }
         let passed = client.take_descriptor();
         let size = attach.size.unwrap_or(self.terminal.size());
         Ok(match attach.view {
             View::Terminal => {
-                let passed = passed.ok_or_else(|| usage("no terminal came with the message"))?;
-                let tty = Tty::take(&passed).map_err(|error| {
+                let passed =
+                    passed.ok_or_else(|| usage("the attach message has no terminal descriptor"))?;
+                let tty = Tty::open(&passed).map_err(|error| {
                     ErrorBody::new(
                         ErrorCode::Failed,
-                        format!("the keeper cannot open this terminal: {error}"),
+                        format!("cannot open the client's terminal: {error}"),
                     )
                 })?;
                 Role::Viewing(Box::new(Display::new(Some(tty), size, attach.read_only, now)))
@@ -190,20 +194,20 @@ impl Pane {
 
     fn client_resized(&mut self, at: usize, to: Size) {
         match &mut self.clients[at].role {
-            Role::Asking => return,
+            Role::Detached => return,
             Role::Viewing(display) => {
                 display.size = to;
                 display.resized();
             }
             Role::Following { size, .. } => *size = Some(to),
         }
-        self.fit();
+        self.fit_size();
     }
 
-    /// Keys from a client, by whatever way they came.
-    pub(super) fn pressed(&mut self, at: usize, keys: &[u8], now: Instant) {
+    /// Handles keys from a client's terminal or socket.
+    pub(super) fn handle_keys(&mut self, at: usize, keys: &[u8], now: Instant) {
         let (keys, command) = match &mut self.clients[at].role {
-            Role::Asking => return,
+            Role::Detached => return,
             Role::Viewing(display) => {
                 display.note_key(now);
                 let (keys, command) = display.prefix.read(keys);
@@ -216,18 +220,18 @@ impl Pane {
             self.queue(Item::Bytes(keys));
         }
         match command {
-            Some(Command::Detach) => self.let_go(at, DetachReason::Asked),
+            Some(Command::Detach) => self.detach(at, DetachReason::Asked),
             None => {}
         }
     }
 
-    /// Ends an attachment. From here on the terminal is the client's again.
-    pub(super) fn let_go(&mut self, at: usize, why: DetachReason) {
+    /// Detaches a client, which then owns its terminal again, and closes the connection.
+    pub(super) fn detach(&mut self, at: usize, why: DetachReason) {
         let client = &mut self.clients[at];
-        if !matches!(client.role, Role::Asking) {
-            client.role = Role::Asking;
+        if !matches!(client.role, Role::Detached) {
+            client.role = Role::Detached;
             client.send(&Frame::json(Kind::Detached, &Detached { why }));
         }
-        client.leaving = true;
+        client.closing = true;
     }
 }

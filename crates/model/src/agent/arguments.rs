@@ -1,33 +1,33 @@
-//! The arguments of an agent, read as far as its conversation depends on them.
+//! Parsing of an agent's arguments, as far as they concern its conversation.
 //!
-//! Nothing is rejected and nothing is corrected here: what the user typed is passed on. It is only
-//! read to learn whether it chooses a conversation, and, when that conversation is resumed later,
-//! to leave out what would choose again or say the first prompt twice.
+//! The arguments are passed on as they are, without validation. They are parsed to find out whether
+//! they choose a conversation, and, when it is resumed later, to omit that choice and the first
+//! prompt.
 
-use crate::conversation::{Asked, ConversationId};
+use crate::conversation::{ConversationId, ConversationRequest};
 
-/// What has to be known of an agent's options to read a command line of it.
+/// The syntax of an agent's command line.
 #[derive(Clone, Debug, Default)]
 pub struct Grammar {
-    /// First words that are no prompt: with them the agent holds no conversation.
+    /// Subcommands without a conversation.
     pub subcommands: &'static [&'static str],
-    /// Options without a value. An option that is not listed is taken to have one.
+    /// Options without a value. All other options are assumed to have one.
     pub switches: &'static [&'static str],
-    /// Options that take every word up to the next option.
+    /// Options that take all words up to the next option.
     pub variadic: &'static [&'static str],
-    /// Options that begin a conversation under an id.
+    /// Options that start a conversation with an id.
     pub begins: &'static [&'static str],
-    /// Options that go on with the conversation of an id, or with one from a menu.
+    /// Options that resume the conversation with an id, or one from a menu.
     pub resumes: &'static [&'static str],
     /// The subcommand that does the same.
     pub resume_subcommand: Option<&'static str>,
     /// Options that leave the choice to the agent.
     pub agent_chooses: &'static [&'static str],
-    /// Options after which the agent says something and ends.
+    /// Options with which the agent prints something and exits.
     pub ends: &'static [&'static str],
-    /// A word that stands alone is a prompt, which must not be said again at a restore.
+    /// Whether a positional argument is a prompt, which must not be repeated on restore.
     pub takes_prompt: bool,
-    /// Options with which the agent answers one prompt and ends: without it there is nothing to do.
+    /// Options with which the agent answers one prompt and exits; the prompt is kept on restore.
     pub one_shot: &'static [&'static str],
 }
 
@@ -45,41 +45,45 @@ enum Part<'a> {
 }
 
 impl Grammar {
-    /// What `arguments` say about the conversation.
+    /// Returns the choice of a conversation in `arguments`.
     #[must_use]
-    pub fn asked(&self, arguments: &[String]) -> Asked {
+    pub fn asked(&self, arguments: &[String]) -> ConversationRequest {
         let parts = self.parts(arguments);
         if let Some(Part::Word(first)) = parts.first() {
             if self.resume_subcommand == Some(first.as_str()) {
                 return match parts.get(1) {
-                    Some(Part::Word(id)) => chosen(id, Asked::Resume),
-                    _ => Asked::AgentChooses,
+                    Some(Part::Word(id)) => chosen(id, ConversationRequest::Resume),
+                    _ => ConversationRequest::AgentChooses,
                 };
             }
             if self.subcommands.contains(&first.as_str()) {
-                return Asked::None;
+                return ConversationRequest::None;
             }
         }
-        let mut asked = Asked::Nothing;
+        let mut asked = ConversationRequest::Nothing;
         for part in &parts {
             let Part::Option { name, value, .. } = part else { continue };
             if self.ends.contains(name) {
-                return Asked::None;
+                return ConversationRequest::None;
             }
             if self.agent_chooses.contains(name) {
-                return Asked::AgentChooses;
+                return ConversationRequest::AgentChooses;
             }
             if self.begins.contains(name) {
-                asked = value.map_or(Asked::AgentChooses, |id| chosen(id, Asked::New));
+                asked = value.map_or(ConversationRequest::AgentChooses, |id| {
+                    chosen(id, ConversationRequest::New)
+                });
             }
             if self.resumes.contains(name) {
-                asked = value.map_or(Asked::AgentChooses, |id| chosen(id, Asked::Resume));
+                asked = value.map_or(ConversationRequest::AgentChooses, |id| {
+                    chosen(id, ConversationRequest::Resume)
+                });
             }
         }
         asked
     }
 
-    /// `arguments` without what chooses a conversation and without the first prompt.
+    /// Returns `arguments` without the choice of a conversation and without the first prompt.
     #[must_use]
     pub fn without_choice(&self, arguments: &[String]) -> Vec<String> {
         let mut parts = self.parts(arguments);
@@ -109,7 +113,7 @@ impl Grammar {
         kept
     }
 
-    /// Whether the agent only says something, or does something else than to work.
+    /// Returns true if the agent only prints something, or runs a subcommand without conversation.
     #[must_use]
     pub fn says_and_ends(&self, arguments: &[String]) -> bool {
         let parts = self.parts(arguments);
@@ -121,8 +125,8 @@ impl Grammar {
                 .any(|part| matches!(part, Part::Option { name, .. } if ends.contains(name)))
     }
 
-    /// `arguments` without every `option`, and the value that it had last; none if it has no value
-    /// where it needs one.
+    /// Returns `arguments` without all occurrences of `option`, and its last value. Returns none if
+    /// a value is missing.
     #[must_use]
     pub fn without_option(
         &self,
@@ -177,12 +181,12 @@ impl Grammar {
     }
 }
 
-/// A conversation by its id; a name or a search term is for the agent to understand.
-fn chosen(text: &str, make: fn(ConversationId) -> Asked) -> Asked {
+/// Interprets the value of an option: an id, or a name or search term that the agent understands.
+fn chosen(text: &str, make: fn(ConversationId) -> ConversationRequest) -> ConversationRequest {
     let is_id = text.chars().any(|c| c.is_ascii_digit()) && text.len() >= 8;
     match text.parse() {
         Ok(id) if is_id => make(id),
-        _ => Asked::AgentChooses,
+        _ => ConversationRequest::AgentChooses,
     }
 }
 
@@ -210,24 +214,24 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_about_the_conversation_is_understood() {
+    fn asked_finds_the_choice_of_a_conversation() {
         let id: ConversationId = ID.parse().unwrap();
         let cases = [
-            ("", Asked::Nothing),
-            ("prompt", Asked::Nothing),
-            ("-p prompt --model opus", Asked::Nothing),
-            ("--session-id {id}", Asked::New(id.clone())),
-            ("--session-id={id}", Asked::New(id.clone())),
-            ("--verbose -r {id} prompt", Asked::Resume(id.clone())),
-            ("--resume", Asked::AgentChooses),
-            ("--resume --verbose", Asked::AgentChooses),
-            ("--resume login", Asked::AgentChooses),
-            ("--resume {id} --fork", Asked::AgentChooses),
-            ("-c", Asked::AgentChooses),
-            ("--version", Asked::None),
-            ("mcp list", Asked::None),
-            ("--model mcp", Asked::Nothing),
-            ("-- --resume {id}", Asked::Nothing),
+            ("", ConversationRequest::Nothing),
+            ("prompt", ConversationRequest::Nothing),
+            ("-p prompt --model opus", ConversationRequest::Nothing),
+            ("--session-id {id}", ConversationRequest::New(id.clone())),
+            ("--session-id={id}", ConversationRequest::New(id.clone())),
+            ("--verbose -r {id} prompt", ConversationRequest::Resume(id.clone())),
+            ("--resume", ConversationRequest::AgentChooses),
+            ("--resume --verbose", ConversationRequest::AgentChooses),
+            ("--resume login", ConversationRequest::AgentChooses),
+            ("--resume {id} --fork", ConversationRequest::AgentChooses),
+            ("-c", ConversationRequest::AgentChooses),
+            ("--version", ConversationRequest::None),
+            ("mcp list", ConversationRequest::None),
+            ("--model mcp", ConversationRequest::Nothing),
+            ("-- --resume {id}", ConversationRequest::Nothing),
         ];
         for (line, asked) in cases {
             assert_eq!(GRAMMAR.asked(&words(&line.replace("{id}", ID))), asked, "{line}");
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_restore_nothing_chooses_again_and_no_prompt_is_said_twice() {
+    fn without_choice_removes_the_choice_and_the_prompt() {
         let cases = [
             ("--model opus fix-it", "--model opus"),
             ("--session-id {id} --model opus", "--model opus"),
@@ -251,15 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_that_resumes_is_read_like_an_option() {
+    fn resume_subcommand_is_parsed_like_an_option() {
         let grammar =
             Grammar { resume_subcommand: Some("resume"), takes_prompt: true, ..Grammar::default() };
         let id: ConversationId = ID.parse().unwrap();
 
         let line = words(&format!("resume {ID} --model o3"));
 
-        assert_eq!(grammar.asked(&line), Asked::Resume(id));
-        assert_eq!(grammar.asked(&words("resume --last x")), Asked::AgentChooses);
+        assert_eq!(grammar.asked(&line), ConversationRequest::Resume(id));
+        assert_eq!(grammar.asked(&words("resume --last x")), ConversationRequest::AgentChooses);
         assert_eq!(grammar.without_choice(&line), words("--model o3"));
     }
 }

@@ -1,13 +1,13 @@
 //! Claude Code.
 //!
-//! Everything of it lies in `CLAUDE_CONFIG_DIR`, `.claude.json` included. A directory that it finds
-//! empty makes it ask about theme, key and trust, so [`made`] answers these questions before the
-//! first start. The login stays in the user's own store, which a variable of its own points to: its
-//! file is replaced by renaming, so links to it break, and its tokens are for one use, so copies of
-//! it log everybody out.
+//! All its files are in `CLAUDE_CONFIG_DIR`, including `.claude.json`. With an empty directory it
+//! asks about theme, API key and trust, so [`made`] generates a state that answers these questions.
+//! The login stays in the user's store, which a separate variable points to: its file is replaced by
+//! renaming, which breaks links, and its tokens can be used only once, so copies would log out all
+//! others.
 //!
-//! A running process keeps `sessions/<pid>.json` about itself, in place and undocumented: it is
-//! believed only as far as it can be checked.
+//! A running process maintains the undocumented file `sessions/<pid>.json`, which is not updated
+//! atomically; it is trusted only as far as it can be verified.
 
 pub(super) mod hooks;
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::Grammar;
 use super::probe::{Probe, Verdict};
 use super::prompting::{self, Prompting};
-use super::traces::{StateFile, Traces, Witness};
+use super::traces::{StateFile, Traces, WriteTracker};
 use super::{
     Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Store,
     UserDir, words,
@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 
 pub(super) const NAME: &str = "claude";
 
-/// What panes take over for it.
+/// The inherited variables.
 pub(super) const INHERITS: &[&str] = &[
     "ANTHROPIC_*",
     "CLAUDE_CODE_DISABLE_*",
@@ -43,21 +43,21 @@ pub(super) const INHERITS: &[&str] = &[
     "MAX_THINKING_TOKENS",
 ];
 
-/// How much of the end of a key is enough for it to be recognised.
+/// The number of trailing characters by which a key is recognised.
 const KEY_SUFFIX: usize = 20;
 
-/// The file with everything that is not a setting.
+/// The state file, with everything but the settings.
 const STATE: &str = ".claude.json";
 
 const KEY: &str = "ANTHROPIC_API_KEY";
 
-/// Where a login is kept.
+/// The file with the login.
 const CREDENTIALS: &str = ".credentials.json";
 
-/// The pane that a state was made for. Keys that it does not know are kept when it is rewritten.
+/// The key of the state with the pane it was created for. The agent preserves unknown keys.
 const PANE: &str = "ccmuxPane";
 
-/// `auth status` asks nobody and changes no login.
+/// `auth status` does not use the network and does not change the login.
 const PROBE: Probe = Probe {
     arguments: &["auth", "status"],
     credentials: r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-probe","refreshToken":"sk-ant-ort01-probe","expiresAt":4102444800000,"scopes":["user:inference","user:profile"],"subscriptionType":"max"}}"#,
@@ -68,14 +68,14 @@ const PROBE: Probe = Probe {
         ("DISABLE_TELEMETRY", "1"),
     ],
     verdict,
-    otherwise: "set CLAUDE_CODE_OAUTH_TOKEN to what `claude setup-token` prints and start the pane \
-                again, or log in in the pane",
+    otherwise: "set CLAUDE_CODE_OAUTH_TOKEN to the output of `claude setup-token` and restart the \
+                pane, or log in inside the pane",
 };
 
-/// What of the user's state a pane starts with.
+/// The keys of the user's state that a pane starts with.
 const CARRIED: [&str; 3] = ["theme", "oauthAccount", "bypassPermissionsModeAccepted"];
 
-/// What of the user's entry of a project a pane starts with: its servers and what was said to them.
+/// The keys of a project in the user's state that a pane starts with: its servers and approvals.
 const PROJECT_SERVERS: [&str; 4] =
     ["mcpServers", "mcpContextUris", "enabledMcpjsonServers", "disabledMcpjsonServers"];
 
@@ -161,7 +161,8 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &["--print", "-p"],
 };
 
-/// Its box lies between two lines. In its dialogs the choice is marked as the box is.
+/// Returns the text in the input box, which is between two horizontal lines. Dialogs mark the
+/// selected choice with the same character.
 const PROMPTING: Prompting = Prompting {
     composed: |lines| {
         let is_line = |line: &str| prompting::is_drawn(line, '─');
@@ -191,7 +192,7 @@ pub(super) fn agent() -> Agent {
         in_every_pane: true,
         temp_variable: Some("CLAUDE_CODE_TMPDIR".to_owned()),
         inherits: INHERITS,
-        // Inherited from another claude, these make it take itself for a part of that one.
+        // With these, inherited from another claude, it acts as a part of that one.
         scrubs: words([
             "CLAUDECODE",
             "CLAUDE_CODE_CHILD_SESSION",
@@ -250,7 +251,7 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// What matters of the user's own state.
+/// Extracts the relevant part of the user's state.
 fn digest(bytes: &[u8]) -> Option<Value> {
     let Value::Object(state) = serde_json::from_slice(bytes).ok()? else { return None };
     let mut kept = Map::new();
@@ -266,7 +267,7 @@ fn digest(bytes: &[u8]) -> Option<Value> {
     Some(kept.into())
 }
 
-/// The servers of a project, unless it has none.
+/// Returns the servers of a project, if it has any.
 fn servers_of(project: &Value) -> Option<Value> {
     let is_empty = |value: &Value| match value {
         Value::Array(list) => list.is_empty(),
@@ -281,7 +282,7 @@ fn servers_of(project: &Value) -> Option<Value> {
     (!servers.is_empty()).then(|| servers.into())
 }
 
-/// The state that lets a first start go straight to the prompt.
+/// Generates a state with which the first start shows the prompt immediately.
 fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     let nothing = Value::Null;
     let user = seeding.digests.get(STATE).unwrap_or(&nothing);
@@ -310,14 +311,14 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     };
     let projects: Map<String, Value> = seeding.trusted.iter().map(project).collect();
     state.insert("projects".to_owned(), projects.into());
-    if let Some(pane) = seeding.environment.get(crate::launch::PANE_ID) {
+    if let Some(pane) = seeding.environment.get(crate::environment::variables::PANE_ID) {
         state.insert(PANE.to_owned(), pane.into());
     }
     let bytes = serde_json::to_vec_pretty(&state).expect("the keys are strings");
     vec![Seed { at: STATE.to_owned(), bytes }]
 }
 
-/// That the user wants this key to be used, unless he has said that he does not.
+/// Returns the answer that approves the key, unless the user has rejected it.
 fn key_responses(key: &str, user: &Value) -> Value {
     let start = key.char_indices().rev().nth(KEY_SUFFIX - 1).map_or(0, |(at, _)| at);
     let suffix = &key[start..];
@@ -332,14 +333,15 @@ fn key_responses(key: &str, user: &Value) -> Value {
     }
 }
 
-/// Whose a state is: what we wrote into it, and what the agent adds when it ends.
-fn witness(bytes: &[u8]) -> Result<Witness, String> {
+/// Reads the owner from a state: the pane that ccmux recorded, and the data that the agent adds on
+/// exit.
+fn witness(bytes: &[u8]) -> Result<WriteTracker, String> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let Value::Object(state) = value else { return Err("it is not a JSON object".to_owned()) };
     let projects = state.get("projects").and_then(Value::as_object).into_iter().flatten();
-    let mut witness = Witness {
+    let mut witness = WriteTracker {
         pane: state.get(PANE).and_then(Value::as_str).map(str::to_owned),
-        ..Witness::default()
+        ..WriteTracker::default()
     };
     for (path, project) in projects {
         let last = project.get("lastSessionId").and_then(Value::as_str);
@@ -349,11 +351,11 @@ fn witness(bytes: &[u8]) -> Result<Witness, String> {
     Ok(witness)
 }
 
-/// A login that only the store has is one of its own kind; anything else logged it in otherwise.
+/// Evaluates a probe. Only the store has a login of this kind; any other kind is inconclusive.
 fn verdict(code: Option<i32>, said: &[u8]) -> Verdict {
     let Ok(status) = serde_json::from_slice::<Value>(said) else {
         return Verdict::unclear(match code {
-            Some(code) => format!("it ended with {code} and said something else"),
+            Some(code) => format!("it exited with {code} and unexpected output"),
             None => "it was killed by a signal".to_owned(),
         });
     };
@@ -361,8 +363,8 @@ fn verdict(code: Option<i32>, said: &[u8]) -> Verdict {
     match (status.get("loggedIn").and_then(Value::as_bool), method) {
         (Some(true), "claude.ai") => Verdict::Honoured,
         (Some(false), _) => Verdict::Ignored,
-        (Some(true), other) => Verdict::unclear(format!("it is logged in by {other:?}")),
-        (None, _) => Verdict::unclear("it does not say whether it is logged in"),
+        (Some(true), other) => Verdict::unclear(format!("it is logged in with {other:?}")),
+        (None, _) => Verdict::unclear("its output does not say whether it is logged in"),
     }
 }
 
@@ -384,15 +386,15 @@ fn liveness(bytes: &[u8]) -> Option<Liveness> {
     })
 }
 
-/// The longest name that says plainly which directory it stands for; longer ones are cut and get a
-/// number that only the agent can work out.
+/// The maximum length of an unambiguous directory name; longer ones are truncated and get a hash
+/// that only the agent can compute.
 const FILED_MAX: usize = 200;
 
-/// Where in its directory the conversations are that are held in `cwd`: everything but letters and
-/// digits becomes a dash.
+/// Returns the directory of the conversations held in `cwd`: all characters except letters and
+/// digits are replaced by dashes.
 fn filed(cwd: &str) -> Option<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    // A character outside of the basic plane counts as two there.
+    // Characters outside the basic multilingual plane count as two (UTF-16).
     let spelt: String =
         cwd.chars().flat_map(|c| std::iter::repeat_n(plain(c), c.len_utf16())).collect();
     (spelt.len() <= FILED_MAX).then(|| format!("projects/{spelt}"))
@@ -401,7 +403,7 @@ fn filed(cwd: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_conversation_is_filed_under_the_directory_it_is_held_in() {
+    fn filed_replaces_special_characters_by_dashes() {
         assert_eq!(super::filed("/src/a_b.c").as_deref(), Some("projects/-src-a-b-c"));
         assert_eq!(super::filed("/é/\u{1f980}").as_deref(), Some("projects/-----"));
         assert_eq!(super::filed(&"/x".repeat(150)), None);
@@ -438,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_start_finds_every_question_answered() {
+    fn generated_state_answers_all_questions_of_the_first_start() {
         let state = state(&Share::ALL, Some("sk-ant-0123456789abcdefghijklmnop"));
 
         assert_eq!(
@@ -460,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_carried_over_only_where_they_are_shared() {
+    fn servers_are_copied_only_if_shared() {
         let state = state(&[], None);
 
         assert_eq!(state.get("mcpServers"), None);
@@ -469,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_process_says_is_read_with_care() {
+    fn liveness_rejects_unexpected_values() {
         let said = br#"{"pid": 7, "procStart": "12345", "cwd": "/src", "status": "idle",
             "sessionId": "550e8400-e29b-41d4-a716-446655440000"}"#;
 
@@ -481,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_says_which_pane_it_was_made_for() {
+    fn witness_reads_the_pane_of_a_state() {
         let mut environment = Environment::default();
         environment.set("CCMUX_PANE_ID", "p1").unwrap();
         let seeding = Seeding {
@@ -494,7 +496,7 @@ mod tests {
 
         assert_eq!(
             witness(&made).unwrap(),
-            Witness {
+            WriteTracker {
                 pane: Some("p1".to_owned()),
                 directories: vec!["/src".to_owned()],
                 conversations: vec![],
@@ -507,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_takes_the_login_from_the_store_says_so_itself() {
+    fn verdict_recognises_a_login_from_the_store() {
         #[rustfmt::skip]
         let table: [(&str, Option<i32>, Option<bool>); 6] = [
             (r#"{"loggedIn": true, "authMethod": "claude.ai"}"#, Some(0), Some(true)),

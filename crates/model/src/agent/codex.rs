@@ -1,7 +1,7 @@
 //! Codex.
 //!
-//! Everything of it lies in `CODEX_HOME`, which has to exist. It chooses the ids of its
-//! conversations itself; `resume` is a subcommand and stands before all other arguments.
+//! All its files are in `CODEX_HOME`, which must exist. It chooses the ids of its conversations
+//! itself; `resume` is a subcommand and precedes all other arguments.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::config::Share;
 
 pub(super) const NAME: &str = "codex";
 
-/// What panes take over for it.
+/// The inherited variables.
 pub(super) const INHERITS: &[&str] = &["OPENAI_*", "CODEX_API_KEY"];
 
 const CONFIG: &str = "config.toml";
@@ -75,7 +75,8 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &[],
 };
 
-/// Its box is the last thing that begins with its mark; in its dialogs that is the choice.
+/// Returns the text in the input box: the last line that starts with its mark. In dialogs that is
+/// the selected choice.
 const PROMPTING: Prompting = Prompting {
     composed: |lines| {
         let begins = |_, line: &str| line.strip_prefix('›').map(str::to_owned);
@@ -138,15 +139,15 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// The user's configuration, with trust in where the pane works and without a daemon of codex's
-/// own: that one would copy hundreds of megabytes into every pane's directory, and there is nobody
-/// to share it with. A copy, because codex writes to it.
+/// Generates the user's configuration, extended by trust in the working directory and without the
+/// daemon of codex, which would copy hundreds of megabytes into every pane's directory. A copy,
+/// because codex writes to it.
 fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     let shared = seeding.share.contains(&Share::Settings);
     let user = seeding.digests.get(CONFIG).filter(|_| shared).and_then(Value::as_str);
     let mut text = without_daemon(user.unwrap_or_default());
     for path in seeding.trusted {
-        // The rules for such a text are JSON's, as far as a path can use them.
+        // For paths, JSON string syntax is valid TOML.
         let header = format!("[projects.{}]", Value::String(path.clone()));
         if !text.contains(&header) {
             text.push_str(&["\n", &header, "\ntrust_level = \"trusted\"\n"].concat());
@@ -155,7 +156,7 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     vec![Seed { at: CONFIG.to_owned(), bytes: text.into_bytes() }]
 }
 
-/// `text` with the feature turned off, unless it says something about it.
+/// Returns `text` with the feature turned off, unless it already contains a setting for it.
 fn without_daemon(text: &str) -> String {
     const FEATURE: &str = "daemon_auto_start";
     let mut text = text.trim_end().to_owned();
@@ -171,7 +172,7 @@ fn without_daemon(text: &str) -> String {
     let line = format!("{FEATURE} = false\n");
     let header = |line: &str| line.trim() == "[features]";
     if !text.lines().any(header) {
-        // Dotted keys of a table that no header opens may only stand before all headers.
+        // Dotted keys of a table without a header must precede all headers.
         return format!("features.{line}{text}");
     }
     let lines = text
@@ -185,13 +186,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::conversation::{ConversationId, Start};
+    use crate::conversation::{ConversationId, ConversationStart};
     use crate::environment::Environment;
 
     const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
     #[test]
-    fn trust_is_added_to_a_copy_of_what_the_user_has() {
+    fn trust_is_added_to_a_copy_of_the_users_configuration() {
         let user = "model = \"o3\"\n\n[projects.\"/known\"]\ntrust_level = \"untrusted\"\n";
         let environment = Environment::default();
         let seeding = Seeding {
@@ -214,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_resumed_by_a_subcommand_that_stands_first() {
+    fn resume_subcommand_precedes_all_arguments() {
         let base = ["codex", "--model", "o3", "fix it"].map(str::to_owned);
         let id: ConversationId = ID.parse().unwrap();
 
-        let argv = agent().argv(&base, &Start::Resume(id.clone()));
+        let argv = agent().argv(&base, &ConversationStart::Resume(id.clone()));
 
         assert_eq!(argv, ["codex", "resume", ID, "--model", "o3"]);
         let identify = agent().conversations.identify.unwrap();

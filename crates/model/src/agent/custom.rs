@@ -1,11 +1,11 @@
-//! Agents that the user describes in `ccmux.toml`.
+//! User-defined agents.
 
 use super::traces::Traces;
 use super::{Agent, Conversations, Copied, Link, Logins, Origin, UserDir};
 use crate::agent::arguments::Grammar;
 use crate::config::AgentConfig;
 
-/// The agent that `[agents.NAME]` describes.
+/// Makes the agent described by `[agents.NAME]`.
 #[must_use]
 pub fn agent(name: &str, config: &AgentConfig) -> Agent {
     let variables = config.config_variables.iter();
@@ -20,7 +20,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
         name: name.to_owned(),
         command: config.command.clone(),
         variables: variables.map(|(name, path)| (name.clone(), path.clone())).collect(),
-        // What they do to other programs, only the user knows.
+        // Their effect on other programs is unknown.
         in_every_pane: false,
         temp_variable: None,
         inherits: &[],

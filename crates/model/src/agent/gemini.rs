@@ -1,6 +1,6 @@
 //! Gemini CLI.
 //!
-//! It keeps `.gemini/` in `GEMINI_CLI_HOME`, settings, trust and conversations included.
+//! It keeps settings, trust and conversations in `.gemini/` in `GEMINI_CLI_HOME`.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::conversation::ConversationId;
 
 pub(super) const NAME: &str = "gemini";
 
-/// What panes take over for it.
+/// The inherited variables.
 pub(super) const INHERITS: &[&str] = &["GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_*"];
 
 const TRUST: &str = "trustedFolders.json";
@@ -72,7 +72,7 @@ const GRAMMAR: Grammar = Grammar {
     one_shot: &["--prompt", "-p"],
 };
 
-/// Its box lies between two bars.
+/// Returns the text in the input box, which is between two bars.
 const PROMPTING: Prompting = Prompting {
     composed: |lines| {
         let begins = |at: usize, line: &str| {
@@ -123,7 +123,7 @@ pub(super) fn agent() -> Agent {
                 name: SETTINGS,
                 origin: Origin::Dir(SETTINGS.to_owned()),
                 digest: |bytes| {
-                    // With comments in it, it is no JSON and taken as it is.
+                    // A file with comments is not valid JSON and is used unchanged.
                     let text = || Some(std::str::from_utf8(bytes).ok()?.into());
                     serde_json::from_slice(bytes).ok().or_else(text)
                 },
@@ -150,8 +150,8 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// The user's settings with the question answered how to log in, and trust in where the pane works
-/// beside what the user trusts already.
+/// Generates the user's settings with a login method, and trust in the working directory in addition
+/// to the user's trusted directories.
 fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     let settings = settings(seeding);
     let mut folders = match seeding.digests.get(TRUST) {
@@ -166,7 +166,7 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     [trust].into_iter().chain(settings).collect()
 }
 
-/// A copy, because gemini writes to it.
+/// Generates the settings as a copy, because gemini writes to them.
 fn settings(seeding: &Seeding<'_>) -> Option<Seed> {
     let shared = seeding.share.contains(&Share::Settings);
     let user = seeding.digests.get(SETTINGS).filter(|_| shared);
@@ -189,7 +189,8 @@ fn settings(seeding: &Seeding<'_>) -> Option<Seed> {
     (!is_empty).then_some(Seed { at, bytes })
 }
 
-/// The id is the first field of the file that has this name; the rest of it may be long.
+/// Reads the id from the beginning of the file, which may be long; the field is the first of its
+/// name.
 fn identify(_name: &str, head: &[u8]) -> Option<ConversationId> {
     let head = String::from_utf8_lossy(head);
     let (_, after) = head.split_once("\"sessionId\"")?;
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_settings_are_kept_and_a_key_answers_the_question_about_the_login() {
+    fn settings_are_kept_and_an_api_key_selects_the_login_method() {
         let mut environment = crate::environment::Environment::default();
         environment.set(KEY, "x").unwrap();
         let made = |user: Value| {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_known_by_what_its_file_says() {
+    fn identify_reads_the_id_from_the_file() {
         let head = br#"{ "sessionId": "550e8400-e29b-41d4-a716-446655440000", "messages": [ {"#;
 
         let id = identify("session-2026-01-01T00-00-550e8400.json", head).unwrap();

@@ -1,8 +1,8 @@
-//! Hooks: how an agent tells ccmux that it is about to edit a file, without being asked to.
+//! Hooks, with which an agent reports its edits to ccmux.
 //!
-//! Some agents run commands of their user's at certain moments. Where they take such commands on
-//! their command line, a pane's agent is given ours there: a file of the pane's own, into which
-//! settings that the user gave in the same way are merged. Nothing of the user's is written to.
+//! Some agents run user-supplied commands on certain events and accept them on the command line. In
+//! a pane, ccmux passes a settings file with its hooks, merged with the settings that the user
+//! passes in the same way. Files of the user are not changed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,58 +15,58 @@ use crate::config::locks::{LocksConfig, WhenAway};
 use crate::ids::PaneId;
 use crate::lock::LockScope;
 
-/// How an agent takes hooks on its command line.
+/// How an agent accepts hooks on its command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
-    /// The option that takes a file of settings, or the settings themselves. The last one counts.
+    /// The option for a settings file or inline settings; the last one takes precedence.
     pub option: &'static str,
-    /// What the file is called in the pane's directory.
+    /// The name of the settings file in the pane's directory.
     pub file: &'static str,
-    /// The user's settings with our hooks in them; none if theirs make no sense.
-    pub settings: fn(&Caller<'_>, Map<String, Value>) -> Option<Value>,
+    /// Adds the hooks to the user's settings; none if those are invalid.
+    pub settings: fn(&HookCommand<'_>, Map<String, Value>) -> Option<Value>,
 }
 
-/// What a hook tells.
+/// The events that hooks report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEvent {
-    /// It has accepted a prompt, and a turn begins.
+    /// The agent has accepted a prompt; a turn begins.
     Prompt,
-    /// The agent is about to edit a file, and waits for the answer.
+    /// The agent is about to edit a file and waits for permission.
     PreEdit,
-    /// It has edited the file, or failed to.
+    /// The agent has edited the file, or failed to.
     PostEdit,
-    /// Its turn is over.
+    /// The turn has ended.
     TurnEnd,
-    /// Its conversation is over.
+    /// The conversation has ended.
     SessionEnd,
 }
 
-/// How hooks call ccmux.
+/// The command with which hooks call ccmux.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+pub struct HookCommand<'a> {
     /// The program, as an absolute path.
     pub program: &'a str,
     /// The state root.
     pub root: &'a str,
-    /// The pane whose agent has the hooks.
+    /// The pane of the agent.
     pub pane: PaneId,
-    /// The user's wishes.
+    /// The lock settings.
     pub locks: &'a LocksConfig,
 }
 
-/// Where an agent is started that is given hooks.
-pub struct HookGround<'a> {
-    /// How hooks call ccmux.
-    pub caller: Caller<'a>,
-    /// The pane's own directory.
+/// The input for hooks.
+pub struct HookContext<'a> {
+    /// The command with which hooks call ccmux.
+    pub caller: HookCommand<'a>,
+    /// The pane's directory.
     pub dir: &'a str,
-    /// The contents of a file of the user's, if it can be read: the path as the user wrote it,
-    /// which counts from the directory that the agent starts in.
+    /// Reads a file of the user, with a path as in the user's arguments, relative to the working
+    /// directory of the agent.
     pub read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
-/// A file that has to be there before the agent starts.
+/// A settings file that must exist before the agent starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFile {
     /// Its absolute path.
@@ -75,21 +75,21 @@ pub struct HookFile {
     pub bytes: Vec<u8>,
 }
 
-/// What a hook was told by its agent.
+/// The input that an agent passes to a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// The file concerned, absolute if the agent said from where it counts.
+pub struct HookInput {
+    /// The file concerned; absolute if the agent passes its working directory.
     pub path: Option<String>,
     /// The prompt that was accepted.
     pub prompt: Option<String>,
 }
 
 impl HookEvent {
-    /// All of them, in the order in which they happen.
+    /// All events, in the order in which they occur.
     pub const ALL: [Self; 5] =
         [Self::Prompt, Self::PreEdit, Self::PostEdit, Self::TurnEnd, Self::SessionEnd];
 
-    /// The word for it on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,13 +115,13 @@ impl FromStr for HookEvent {
         let named = Self::ALL.into_iter().find(|event| event.as_str() == text);
         named.ok_or_else(|| {
             let known = Self::ALL.map(Self::as_str).join(", ");
-            format!("{text:?} is none of {known}")
+            format!("unknown hook event {text:?}; expected one of {known}")
         })
     }
 }
 
-impl Caller<'_> {
-    /// The command line of one event, for a shell: nothing in a path can end its word.
+impl HookCommand<'_> {
+    /// Returns the shell command line for an event, with paths quoted.
     #[must_use]
     pub fn command(&self, event: HookEvent) -> String {
         let (program, root) = (quoted(self.program), quoted(self.root));
@@ -136,46 +136,45 @@ impl Caller<'_> {
             line.extend([" --wait ", &self.locks.wait.as_secs().to_string()]);
         }
         if self.locks.when_away == WhenAway::Deny {
-            // Whatever keeps the program from answering, its absence included, refuses.
+            // If the program cannot be run, the edit is denied too.
             line.push_str(" --when-away deny || exit 2");
         }
         line
     }
 }
 
-/// One word of a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-impl Told {
-    /// Reads what an agent says to a hook. Whatever it says, the answer is at worst that nothing is
-    /// known.
+impl HookInput {
+    /// Parses the input of a hook. Unknown input yields empty fields.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
-        claude::hooks::told(bytes).unwrap_or_default()
+        claude::hooks::parse_input(bytes).unwrap_or_default()
     }
 }
 
 impl Agent {
-    /// `argv` with our hooks, and the file that they are in; as it is where the agent has none, or
-    /// where the user's own settings cannot be read: the agent will say so.
+    /// Returns `argv` with the hooks, and the file that contains them. Returns `argv` unchanged if
+    /// the agent has no hooks or the user's settings cannot be read, which the agent will report.
     #[must_use]
-    pub fn hooked(
+    pub fn with_hooks(
         &self,
         argv: Vec<String>,
-        ground: &HookGround<'_>,
+        context: &HookContext<'_>,
     ) -> (Vec<String>, Option<HookFile>) {
-        match self.try_hooked(&argv, ground) {
+        match self.try_with_hooks(&argv, context) {
             Some((hooked, file)) => (hooked, Some(file)),
             None => (argv, None),
         }
     }
 
-    fn try_hooked(
+    fn try_with_hooks(
         &self,
         argv: &[String],
-        ground: &HookGround<'_>,
+        context: &HookContext<'_>,
     ) -> Option<(Vec<String>, HookFile)> {
         let hooks = self.hooks?;
         let grammar = &self.conversations.grammar;
@@ -189,10 +188,10 @@ impl Agent {
             Some(inline) if inline.trim_start().starts_with('{') => {
                 serde_json::from_str(&inline).ok()?
             }
-            Some(file) => serde_json::from_slice(&(ground.read)(&file)?).ok()?,
+            Some(file) => serde_json::from_slice(&(context.read)(&file)?).ok()?,
         };
-        let settings = (hooks.settings)(&ground.caller, theirs)?;
-        let path = format!("{}/{}", ground.dir, hooks.file);
+        let settings = (hooks.settings)(&context.caller, theirs)?;
+        let path = format!("{}/{}", context.dir, hooks.file);
         let program = &argv[..argv.len() - arguments.len()];
         let ours = [hooks.option.to_owned(), path.clone()];
         let hooked = program.iter().cloned().chain(ours).chain(rest).collect();
@@ -219,8 +218,8 @@ mod tests {
     fn hooked(line: &[&str], file: Option<&str>) -> (String, Option<Value>) {
         let argv: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
         let agent = Agent::of_command(&argv, &BTreeMap::new());
-        let ground = HookGround {
-            caller: Caller {
+        let context = HookContext {
+            caller: HookCommand {
                 program: "/opt/it's/ccmux",
                 root: "/s",
                 pane: PaneId::from_random([1; 16]),
@@ -229,7 +228,7 @@ mod tests {
             dir: "/s/p",
             read: &|path| (path == "mine.json").then(|| file.map(|text| text.into()))?,
         };
-        let (argv, file) = agent.hooked(argv, &ground);
+        let (argv, file) = agent.with_hooks(argv, &context);
         (argv.join(" "), file.map(|file| serde_json::from_slice(&file.bytes).unwrap()))
     }
 
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_with_hooks_is_given_ours_before_everything_else() {
+    fn hooks_option_precedes_all_other_arguments() {
         let (line, settings) = hooked(&["claude", "-p", "x"], None);
 
         assert_eq!(line, "claude --settings /s/p/claude-settings.json -p x");
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_users_own_stay_in_force() {
+    fn settings_of_the_user_are_merged() {
         let theirs = r#"{"model":"opus","hooks":{"Stop":[{"hooks":[]}],"Notification":[{}]}}"#;
         for given in [vec!["--settings", theirs], vec!["--settings", "mine.json"]] {
             let line = [vec!["claude", "--settings", "{}", "--verbose"], given].concat();
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_will_complain_about_is_left_to_it() {
+    fn invalid_settings_are_left_to_the_agent() {
         let lines: [&[&str]; 8] = [
             &["claude", "--settings", "missing.json"],
             &["claude", "--settings", "{broken"],
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_in_the_command_that_is_run() {
+    fn lock_policy_is_part_of_the_hook_command() {
         let locks = LocksConfig {
             worktrees: LockScope::Repository,
             when_away: WhenAway::Deny,
@@ -295,7 +294,7 @@ mod tests {
             ..LOCKS
         };
         let pane = PaneId::from_random([1; 16]);
-        let caller = Caller { program: "/c", root: "/s", pane, locks: &locks };
+        let caller = HookCommand { program: "/c", root: "/s", pane, locks: &locks };
 
         let line = caller.command(HookEvent::PreEdit);
 
@@ -305,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_to_a_hook_is_at_worst_not_understood() {
-        let path = |value: &Value| Told::read(value.to_string().as_bytes()).path;
+    fn unknown_hook_input_yields_empty_fields() {
+        let path = |value: &Value| HookInput::read(value.to_string().as_bytes()).path;
         let edit = |cwd: &str, file: Value| json!({"cwd": cwd, "tool_input": {"file_path": file}});
 
         assert_eq!(path(&edit("/w", json!("/w/a.rs"))).as_deref(), Some("/w/a.rs"));
@@ -317,12 +316,12 @@ mod tests {
             assert_eq!(path(&strange), None, "{strange}");
         }
         for garbage in [&b""[..], b"\xff\xfe", b"{", &[b'['; 100_000]] {
-            assert_eq!(Told::read(garbage), Told::default());
+            assert_eq!(HookInput::read(garbage), HookInput::default());
         }
     }
 
     #[test]
-    fn every_event_is_read_back_as_what_it_was_written_for() {
+    fn hook_event_round_trips() {
         for event in HookEvent::ALL {
             assert_eq!(event.to_string().parse(), Ok(event));
         }

@@ -1,8 +1,7 @@
 //! opencode.
 //!
-//! It follows the XDG directories and nothing else, so all four of them are its own in its panes,
-//! and in its panes only: other programs follow them too. What those need of the configuration is
-//! linked.
+//! It only uses the XDG directories, so its panes have their own. Other panes do not, because other
+//! programs use these directories too; the parts of the configuration that those need are linked.
 
 use super::arguments::Grammar;
 use super::prompting::Prompting;
@@ -12,7 +11,7 @@ use crate::config::Share;
 
 pub(super) const NAME: &str = "opencode";
 
-/// What panes take over for it.
+/// The inherited variables.
 pub(super) const INHERITS: &[&str] =
     &["OPENCODE_API_KEY", "OPENCODE_DISABLE_*", "OPENCODE_MODEL*", "OPENROUTER_API_KEY"];
 
@@ -63,12 +62,13 @@ const GRAMMAR: Grammar = Grammar {
     resume_subcommand: None,
     agent_chooses: &["--continue", "-c", "--fork"],
     ends: &["--help", "-h", "--version", "-v"],
-    // A word that stands alone is the project to work in.
+    // A positional argument is the project to work in.
     takes_prompt: false,
     one_shot: &[],
 };
 
-/// Its box is a block with a bar at its side, whose last line names the model.
+/// Returns the text in the input box: a block with a bar at its side, whose last line names the
+/// model.
 const PROMPTING: Prompting = Prompting {
     composed: |lines| {
         let bottom = lines.iter().rposition(|line| line.trim().starts_with("╹▀▀"))?;
@@ -149,7 +149,7 @@ pub(super) fn agent() -> Agent {
             transcript: None,
             database: Some(Database {
                 path: "data/opencode/opencode.db",
-                // Those with a parent are what an agent in it asked another one.
+                // Conversations with a parent belong to sub-agents.
                 latest: "SELECT id FROM session WHERE parent_id IS NULL \
                          ORDER BY time_updated DESC LIMIT 1",
                 count: "SELECT count(*) FROM session WHERE id = ?1",
@@ -164,7 +164,7 @@ pub(super) fn agent() -> Agent {
     }
 }
 
-/// Its conversations are with its data, and not with its configuration.
+/// Returns the traces: conversations are with the data, not with the configuration.
 fn traces() -> Traces {
     let dir = UserDir { variable: None, under_variable: "", under_home: ".local/share/opencode" };
     Traces {

@@ -1,77 +1,78 @@
-//! Whether a release of an agent takes its login from the store that a variable points to (B1).
+//! Probes whether a release of an agent reads its login from the store that a variable points to
+//! (B1).
 //!
-//! The variable is in no manual. So each release is asked once: with a made-up login in a store of
-//! its own, and nothing else that could log it in, does it say that it is logged in? What came of it
-//! is remembered under what the program is ([`Identity`]), so another release is asked again.
+//! The variable is undocumented, so each release is probed once: with a fake login in a temporary
+//! store and no other credentials, does it report to be logged in? The result is cached by
+//! [`Identity`], so that another release is probed again.
 
 use serde::{Deserialize, Serialize};
 
-/// How to ask.
+/// The description of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// The arguments with which the agent says whether it is logged in.
+    /// The arguments with which the agent reports whether it is logged in.
     pub arguments: &'static [&'static str],
-    /// A login that is none, as the agent would keep it in the store.
+    /// The contents of the store with a fake login.
     pub credentials: &'static str,
-    /// Further variables: nothing is to leave this machine.
+    /// Additional variables, which prevent network access.
     pub environment: &'static [(&'static str, &'static str)],
-    /// What its exit code and its output say.
+    /// Evaluates the exit code and the output.
     pub verdict: fn(Option<i32>, &[u8]) -> Verdict,
-    /// What the user can do where the variable means nothing.
+    /// The hint for the user if the variable is not supported.
     pub otherwise: &'static str,
 }
 
-/// What came of asking.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It takes its login from the store.
+    /// The agent reads its login from the store.
     Honoured,
-    /// It does not know the variable.
+    /// The agent ignores the variable.
     Ignored,
-    /// It did not say.
+    /// The result is inconclusive.
     Unclear {
-        /// What it did instead.
+        /// The reason.
         why: String,
     },
 }
 
 impl Verdict {
-    /// It did not say.
+    /// Makes an inconclusive result.
     #[must_use]
     pub fn unclear(why: impl Into<String>) -> Self {
         Self::Unclear { why: why.into() }
     }
 }
 
-/// Which program, of which release, by what can be seen without running it.
+/// The identity of a program file, as visible without running it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The agent.
     pub agent: String,
-    /// The program, with all links followed.
+    /// The path of the program, with links resolved.
     pub path: String,
-    /// Its length.
+    /// Its size in bytes.
     pub size: u64,
-    /// When it was last written, in seconds and nanoseconds.
+    /// Its modification time, in seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// Its number on its disk.
+    /// Its inode number.
     pub inode: u64,
 }
 
-/// A program of an agent, and what is known of it from running it.
+/// The program of an agent and the results of running it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Which.
+    /// Its identity.
     pub identity: Identity,
-    /// What it calls its release.
+    /// The version that it reports.
     pub version: Option<String>,
-    /// Whether it takes its login from the store; none where it has no such store.
+    /// Whether it reads its login from the store; none if it has no such store.
     pub verdict: Option<Verdict>,
 }
 
 impl Program {
-    /// What people call it: the agent, with its release where that is known.
+    /// Returns the name of the agent with its version, if known.
     #[must_use]
     pub fn title(&self) -> String {
         match &self.version {
@@ -81,7 +82,7 @@ impl Program {
     }
 }
 
-/// The number in what a program says about its release: the first word with a digit in front.
+/// Extracts the version from the output of a program: the first word that starts with a digit.
 #[must_use]
 pub fn version_in(said: &str) -> Option<String> {
     let words = said.lines().next()?.split_whitespace();
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_read_from_whatever_a_program_says_about_it() {
+    fn version_in_finds_the_first_number() {
         let cases = [
             ("2.1.325 (Claude Code)\n", Some("2.1.325")),
             ("codex-cli 0.166.0\n", Some("0.166.0")),

@@ -1,35 +1,35 @@
-//! When an agent takes a prompt, as far as its screen tells.
+//! Detection, from its screen, of whether an agent accepts a prompt.
 //!
-//! Every agent has a box at the bottom of its screen in which its user composes a prompt. What is
-//! in the box says whether somebody else may write into it: a box with words in it is the user's,
-//! and where there is no box the agent asks something, which nobody but its user should answer.
+//! Each agent has an input box at the bottom of its screen. Text in the box was typed by the user
+//! and must not be disturbed. Without a box, the agent is asking a question that only the user
+//! should answer.
 
-/// What an agent's screen looks like.
+/// The layout of an agent's screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Prompting {
-    /// What is in its box, line by line; none where no box can be seen.
+    /// Returns the text in the input box; none if there is no box.
     pub composed: fn(&[&str]) -> Option<String>,
-    /// What an empty box may begin with.
+    /// Placeholders that an empty box may show.
     pub hints: &'static [&'static str],
-    /// On the screen while it works on a turn.
+    /// A text that is on the screen during a turn.
     pub busy: &'static str,
 }
 
-/// What an agent can do with a prompt.
+/// Whether an agent accepts a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It is not there yet, or asks something.
+    /// No: it is starting or asks a question.
     Away,
-    /// It works on a turn.
+    /// No: it is working on a turn.
     Busy,
-    /// These words are in its box.
+    /// No: the user is typing this text.
     Composing(String),
-    /// Its box is empty, and it waits.
+    /// Yes: the input box is empty.
     Ready,
 }
 
 impl Prompting {
-    /// What the agent whose screen this is can do with a prompt.
+    /// Returns whether the agent with this screen accepts a prompt.
     #[must_use]
     pub fn readiness(&self, screen: &str) -> Readiness {
         let lines: Vec<&str> = screen.lines().collect();
@@ -38,7 +38,7 @@ impl Prompting {
         if !words.is_empty() && !self.hints.iter().any(|hint| words.starts_with(hint)) {
             return Readiness::Composing(words.to_owned());
         }
-        // Only near the box: the words may be in a conversation, too.
+        // Only near the box, because the conversation may contain the text too.
         let tail = lines.len().saturating_sub(BOTTOM);
         if lines[tail..].iter().any(|line| line.contains(self.busy)) {
             return Readiness::Busy;
@@ -47,14 +47,14 @@ impl Prompting {
     }
 }
 
-/// What an agent shows in its box in place of a longer paste begins with this.
+/// The beginning of the placeholder that agents show for a long paste.
 pub const FOLDED: &str = "[Pasted";
 
-/// How many lines at the bottom of the screen belong to the agent itself.
+/// The number of lines at the bottom of the screen that belong to the agent's own interface.
 const BOTTOM: usize = 12;
 
-/// The lines of a box that begins with the last line that `begins` tells, up to the line that
-/// `ends` tells.
+/// Returns the lines of a box, from the last line for which `begins` returns its text up to the
+/// line for which `ends` returns true.
 pub(super) fn from_last(
     lines: &[&str],
     begins: impl Fn(usize, &str) -> Option<String>,
@@ -67,7 +67,7 @@ pub(super) fn from_last(
     Some(words.join("\n"))
 }
 
-/// Whether a line is drawn with this character.
+/// Returns true if a line consists of this character.
 pub(super) fn is_drawn(line: &str, with: char) -> bool {
     let line = line.trim();
     line.chars().count() >= 10 && line.chars().all(|c| c == with)
@@ -82,7 +82,7 @@ mod tests {
 
     fn seen(agent: &str, screen: &str) -> Readiness {
         let agent = Agent::named(agent, &BTreeMap::new()).unwrap();
-        agent.prompting.expect("it has a box").readiness(screen)
+        agent.prompting.expect("the agent has an input box").readiness(screen)
     }
 
     fn composing(words: &str) -> Readiness {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_box_of_claude_tells_whether_it_takes_a_prompt() {
+    fn claude_readiness_follows_the_input_box() {
         let bar = "─".repeat(40);
         let screen = |inside: &str, footer: &str| {
             format!("❯ said before\n● an answer\n\n{bar}\n❯ {inside}\n{bar}\n  {footer}\n")
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_box_of_codex_tells_whether_it_takes_a_prompt() {
+    fn codex_readiness_follows_the_input_box() {
         let screen = |inside: &str| {
             format!(
                 "› said before\n• answer\n\n› {inside}\n\n  stub-model · /w\n  ? for shortcuts\n"
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_box_of_gemini_tells_whether_it_takes_a_prompt() {
+    fn gemini_readiness_follows_the_input_box() {
         let (top, bottom) = ("▄".repeat(40), "▀".repeat(40));
         let screen = |above: &str, inside: &str| {
             format!("✦ answer\n{above}\n{top}\n > {inside}\n{bottom}\n workspace (/directory)\n")
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_box_of_opencode_tells_whether_it_takes_a_prompt() {
+    fn opencode_readiness_follows_the_input_box() {
         let bottom = format!("╹{}", "▀".repeat(40));
         let screen = |inside: &str, footer: &str| {
             format!(

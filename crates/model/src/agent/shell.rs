@@ -1,6 +1,6 @@
-//! The shell: any program that is not an agent we know.
+//! The shell: any program that is not a known agent.
 //!
-//! Its panes are isolated like all others, since people type the names of agents in them.
+//! Its panes are isolated like all others, because people start agents from a shell.
 
 use super::traces::Traces;
 use super::{Agent, Conversations, Logins, UserDir};

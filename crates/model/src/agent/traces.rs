@@ -1,51 +1,51 @@
-//! What an agent leaves behind, by which it is seen whose it is.
+//! The files by which the owner of an agent's directory is recognised.
 
 use super::{Agent, Database, Live, UserDir};
 use crate::conversation::ConversationId;
 
-/// What an agent leaves behind.
+/// The files by which the owner of an agent's directory is recognised.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
-    /// The file of its directory that tells which pane it was made for.
+    /// The file in its directory that names the pane it was created for.
     pub state: Option<StateFile>,
-    /// Where its conversations are when nothing keeps it apart, if not with the configuration.
+    /// The location of its conversations without isolation, if not in the configuration directory.
     pub outside: Option<Outside>,
-    /// The file of its directory by which it is seen that it was logged in there. Never opened.
+    /// The file in its directory whose existence indicates a login there. Never opened.
     pub own_login: Option<&'static str>,
 }
 
-/// A file of an agent's directory that tells which pane it was made for.
+/// A file in an agent's directory that names the pane it was created for.
 #[derive(Clone, Copy, Debug)]
 pub struct StateFile {
-    /// Where in the directory.
+    /// Its path in the directory.
     pub at: &'static str,
-    /// What its contents say, or why they say nothing.
-    pub read: fn(&[u8]) -> Result<Witness, String>,
+    /// Parses its contents.
+    pub read: fn(&[u8]) -> Result<WriteTracker, String>,
 }
 
-/// What a state file says about whose it is.
+/// The contents of an agent's state file, as far as they identify the owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Witness {
-    /// The pane, where it names one.
+pub struct WriteTracker {
+    /// The pane, if named.
     pub pane: Option<String>,
-    /// Directories that its agent works in.
+    /// Working directories of the agent.
     pub directories: Vec<String>,
-    /// Conversations that its agent had.
+    /// Conversations of the agent.
     pub conversations: Vec<ConversationId>,
 }
 
-/// Where an agent keeps its conversations when nothing keeps it apart.
+/// The location of an agent's conversations without isolation.
 #[derive(Clone, Debug)]
 pub struct Outside {
-    /// The directory of the user's.
+    /// The user's directory.
     pub dir: UserDir,
-    /// The part of the agent's directory that this stands for.
+    /// The part of the agent's directory that it corresponds to.
     pub stands_for: &'static str,
 }
 
 impl Agent {
-    /// Where its conversations are when nothing keeps it apart: the directory of the user's, and the
-    /// agent with all its paths in that directory.
+    /// Returns the location of its conversations without isolation: the user's directory, and the
+    /// agent with all paths relative to that directory.
     #[must_use]
     pub fn outside(&self) -> Option<(UserDir, Self)> {
         let outside = self.traces.outside.clone().unwrap_or_else(|| Outside {
@@ -70,7 +70,7 @@ impl Agent {
     }
 }
 
-/// What is left of a path in a directory.
+/// Returns the rest of a path below a directory.
 fn within<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
     if dir.is_empty() { Some(path) } else { path.strip_prefix(dir)?.strip_prefix('/') }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversations_are_looked_for_where_the_agent_itself_would_keep_them() {
+    fn outside_locates_conversations_where_the_agent_keeps_them() {
         let seen: Vec<(String, Option<String>)> = Agent::built_in()
             .iter()
             .filter_map(Agent::outside)

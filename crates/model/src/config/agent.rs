@@ -1,21 +1,21 @@
-//! The keys of an agent that the user defines (`[agents.NAME]`), and what must fit together.
+//! The keys of a user-defined agent (`[agents.NAME]`).
 
 use crate::config::AgentConfig;
 use crate::config::key::{Access, Fault, Key, Part, set_list, set_table, unrelated};
 use crate::config::path::{check_inner, check_pattern, check_users, overlaps};
 use crate::environment::Environment;
 
-/// What stands for the id of a conversation in arguments and paths.
+/// The placeholder for a conversation id in arguments and paths.
 pub const ID: &str = "{id}";
 
-/// The most letters that the name of an agent may have: it is shown in every listing.
+/// The maximum length of an agent name, which is shown in listings.
 const LONGEST_NAME: usize = 32;
 
-/// Every key of an agent.
+/// The keys of an agent.
 pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     Key {
         name: "command",
-        meaning: "Program and first arguments. This one is required.",
+        meaning: "Program and first arguments. Required.",
         takes: "a list of words such as [\"mine\", \"--quiet\"]",
         access: Access::List {
             get: |agent| agent.command.clone(),
@@ -25,7 +25,7 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     Key {
         name: "config_variables",
         meaning: "Variables that tell the agent where its configuration is. Each is set to a path \
-                  in the pane's own directory; \"\" is the directory itself.",
+                  in the agent's directory in the pane; \"\" is the directory itself.",
         takes: "a table of variables and paths such as { MINE_HOME = \"\" }",
         access: Access::Table {
             get: |agent| agent.config_variables.clone(),
@@ -39,8 +39,8 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
     Key {
         name: "new_conversation",
-        meaning: "Arguments that start a conversation whose id ccmux chooses; `{id}` stands for \
-                  it. Empty: the agent takes no id.",
+        meaning: "Arguments that start a conversation with the id `{id}`, which ccmux chooses. \
+                  Empty if the agent does not accept an id.",
         takes: "a list of words such as [\"--session\", \"{id}\"]",
         access: Access::List {
             get: |agent| agent.new_conversation.clone(),
@@ -49,7 +49,7 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
     Key {
         name: "resume",
-        meaning: "Arguments that continue the conversation `{id}`. Empty: the agent cannot.",
+        meaning: "Arguments that resume the conversation `{id}`. Empty if the agent cannot resume.",
         takes: "a list of words such as [\"--resume\", \"{id}\"]",
         access: Access::List {
             get: |agent| agent.resume.clone(),
@@ -58,9 +58,9 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
     Key {
         name: "transcript",
-        meaning: "Where in the pane's own directory the agent writes the conversation `{id}` \
-                  down; `*` stands for any part of a name. A conversation is only continued if \
-                  it is there. Not set: it is always tried.",
+        meaning: "Path of the transcript of the conversation `{id}` in the agent's directory in \
+                  the pane; `*` matches any part of a file name. A conversation is resumed only if \
+                  its transcript exists (default: resuming is always tried).",
         takes: "a path such as \"sessions/*/{id}.json\"",
         access: Access::Text {
             get: |agent| agent.transcript.clone(),
@@ -74,8 +74,8 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
     Key {
         name: "seed",
-        meaning: "Files of yours that are copied into the pane's own directory, once, so that the \
-                  agent can change them: the path there, and your file.",
+        meaning: "Files to copy into the agent's directory in the pane, once, so that the agent \
+                  can change them: path in that directory = path of your file.",
         takes: "a table of paths such as { \"config.json\" = \"~/.mine/config.json\" }",
         access: Access::Table {
             get: |agent| agent.seed.clone(),
@@ -84,8 +84,8 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
     Key {
         name: "share",
-        meaning: "Files and directories of yours that are linked into the pane's own directory: \
-                  the path there, and what is yours. Changes by the agent are changes of yours.",
+        meaning: "Files and directories to link into the agent's directory in the pane: path in \
+                  that directory = path of your file. The agent's changes to them affect your file.",
         takes: "a table of paths such as { prompts = \"~/.mine/prompts\" }",
         access: Access::Table {
             get: |agent| agent.share.clone(),
@@ -106,14 +106,14 @@ pub static AGENT_KEYS: &[Key<AgentConfig>] = &[
     },
 ];
 
-/// Checks the name of an agent; `reserved` are those that ccmux knows by itself.
+/// Checks the name of a user-defined agent; `reserved` are the names of the built-in agents.
 ///
 /// # Errors
 ///
 /// [`Fault`].
 pub fn check_agent_name(name: &str, reserved: &[&str]) -> Result<(), Fault> {
     if reserved.contains(&name) {
-        return Err(Fault::whole(format!("{name:?} is built in and cannot be defined again")));
+        return Err(Fault::whole(format!("{name:?} is a built-in agent and cannot be redefined")));
     }
     let is_legal = name.len() <= LONGEST_NAME
         && name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -122,19 +122,19 @@ pub fn check_agent_name(name: &str, reserved: &[&str]) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::whole(format!(
-        "{name:?} cannot name an agent: 1 to {LONGEST_NAME} of a-z, 0-9, _ and -, beginning with \
-         a letter"
+        "{name:?} is not a valid agent name: use 1 to {LONGEST_NAME} of a-z, 0-9, _ and -, \
+         starting with a letter"
     )))
 }
 
-/// What is wrong with an agent whose values are right one by one, each with the key concerned.
+/// Returns the contradictions between the values of an agent, each with the key concerned.
 #[must_use]
 pub fn contradictions(agent: &AgentConfig) -> Vec<(&'static str, Fault)> {
     let mut found = Vec::new();
     if agent.command.is_empty() {
-        found.push(("command", Fault::whole("is missing, and there is nothing to start")));
+        found.push(("command", Fault::whole("is required")));
     }
-    // A copy inside of a link would be written into the user's own directory.
+    // A copy inside a link would be written into the user's own directory.
     let targets: Vec<(&str, &'static str)> =
         (agent.seed.keys().map(|path| (path.as_str(), "seed")))
             .chain(agent.share.keys().map(|path| (path.as_str(), "share")))
@@ -156,15 +156,15 @@ pub fn contradictions(agent: &AgentConfig) -> Vec<(&'static str, Fault)> {
 fn set_command(slot: &mut Vec<String>, words: &[String]) -> Vec<Fault> {
     let read = |word: &str| check_word(word).map(|()| word.to_owned());
     set_list(slot, words, read, |words| match words.first() {
-        None => vec![Fault::whole("is empty, and there is nothing to start")],
+        None => vec![Fault::whole("must not be empty")],
         Some(program) if program.is_empty() => {
-            vec![Fault::whole("the program has no name").of(Part::Item(0))]
+            vec![Fault::whole("the program name is empty").of(Part::Item(0))]
         }
         Some(_) => vec![],
     })
 }
 
-/// Arguments that name a conversation.
+/// Sets arguments that must contain the conversation id.
 fn set_arguments(slot: &mut Vec<String>, words: &[String]) -> Vec<Fault> {
     let read = |word: &str| {
         check_word(word)?;
@@ -175,7 +175,7 @@ fn set_arguments(slot: &mut Vec<String>, words: &[String]) -> Vec<Fault> {
         if words.is_empty() || words.iter().any(|word| word.contains(ID)) {
             return vec![];
         }
-        vec![Fault::whole(format!("does not say which conversation: `{ID}` is missing"))]
+        vec![Fault::whole(format!("the placeholder `{ID}` is missing"))]
     })
 }
 
@@ -186,8 +186,7 @@ fn check_word(word: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses words in braces that look as if they stood for something and do not. Other braces are
-/// the agent's own affair.
+/// Rejects placeholders other than `{id}`. Braces around anything but a word are left to the agent.
 fn check_placeholders(text: &str) -> Result<(), Fault> {
     let candidates = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
     let is_word = |name: &&str| {
@@ -195,7 +194,7 @@ fn check_placeholders(text: &str) -> Result<(), Fault> {
     };
     match candidates.filter(is_word).find(|name| *name != "id") {
         Some(name) => {
-            Err(Fault::whole(format!("`{{{name}}}` stands for nothing")).suggest(Some(ID)))
+            Err(Fault::whole(format!("unknown placeholder `{{{name}}}`")).suggest(Some(ID)))
         }
         None => Ok(()),
     }
@@ -208,10 +207,10 @@ fn check_pair(inside: &str, users: &str) -> Result<(), Fault> {
 
 pub(super) fn check_variable(name: &str) -> Result<(), Fault> {
     Environment::default().set(name, "").map_err(Fault::whole)?;
-    // `$NAME` is how it is used, not how it is called.
+    // `$NAME` is the value of the variable `NAME`.
     match name.strip_prefix('$') {
         Some(bare) => {
-            let why = format!("{name:?} is not the name of a variable");
+            let why = format!("{name:?} is not a variable name");
             Err(Fault::whole(why).suggest(Some(bare)))
         }
         None => Ok(()),
@@ -244,18 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_a_value_is_told() {
+    fn set_reports_all_errors_in_a_value() {
         let cases = [
             ("command", list(&["mine", "", "a b"]), vec![]),
-            ("command", list(&[]), vec!["Whole: is empty, and there is nothing to start"]),
-            ("command", list(&[""]), vec!["Item(0): the program has no name"]),
+            ("command", list(&[]), vec!["Whole: must not be empty"]),
+            ("command", list(&[""]), vec!["Item(0): the program name is empty"]),
             ("command", list(&["a", "b\0"]), vec!["Item(1): \"b\\0\" contains a NUL character"]),
             ("config_variables", table(&[("MINE_HOME", ""), ("MINE", "a/b.json")]), vec![]),
             (
                 "config_variables",
                 table(&[("A=B", ""), ("X", "../y")]),
                 vec![
-                    "Entry(\"A=B\"): \"A=B\" cannot be the name of an environment variable",
+                    "Entry(\"A=B\"): invalid environment variable name \"A=B\"",
                     "Entry(\"X\"): \"../y\" contains `..`",
                 ],
             ),
@@ -264,9 +263,13 @@ mod tests {
             (
                 "new_conversation",
                 list(&["--new"]),
-                vec!["Whole: does not say which conversation: `{id}` is missing"],
+                vec!["Whole: the placeholder `{id}` is missing"],
             ),
-            ("resume", list(&["-r", "{session}"]), vec!["Item(1): `{session}` stands for nothing"]),
+            (
+                "resume",
+                list(&["-r", "{session}"]),
+                vec!["Item(1): unknown placeholder `{session}`"],
+            ),
             ("transcript", Value::Text("s/*/{id}.json".to_owned()), vec![]),
             (
                 "transcript",
@@ -278,11 +281,11 @@ mod tests {
                 table(&[("a", "~/a"), ("b", "b"), ("..", "~/c")]),
                 vec![
                     "Entry(\"..\"): \"..\" contains `..`",
-                    "Entry(\"b\"): \"b\" neither begins with `/` nor with `~/`",
+                    "Entry(\"b\"): \"b\" does not start with `/` or `~/`",
                 ],
             ),
             ("share", table(&[("", "~/a")]), vec!["Entry(\"\"): a path may not be empty"]),
-            ("scrub", list(&["$X"]), vec!["Item(0): \"$X\" is not the name of a variable"]),
+            ("scrub", list(&["$X"]), vec!["Item(0): \"$X\" is not a variable name"]),
         ];
         for (name, value, expected) in cases {
             assert_eq!(set(name, &value), expected, "{name} = {value}");
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_short_plain_and_free() {
+    fn check_agent_name_accepts_short_lowercase_names() {
         let longest = "x".repeat(32);
         for name in ["a", "my-agent_2", &longest] {
             assert_eq!(check_agent_name(name, &["built-in"]), Ok(()), "{name:?}");
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_contradict_each_other_are_refused() {
+    fn contradictions_are_reported_with_their_keys() {
         let agent = AgentConfig {
             config_variables: strings(&[("MINE_HOME", "")]),
             seed: strings(&[("prompts/mine.md", "~/mine.md")]),
@@ -319,9 +322,9 @@ mod tests {
         assert_eq!(
             found,
             [
-                "command Whole: is missing, and there is nothing to start",
-                "seed Entry(\"prompts/mine.md\"): \"prompts/mine.md\" lies inside \"prompts\", \
-                 which is listed as well",
+                "command Whole: is required",
+                "seed Entry(\"prompts/mine.md\"): \"prompts/mine.md\" is inside \"prompts\", which \
+                 is also listed",
                 "scrub Item(1): \"MINE_HOME\" is set by config_variables",
             ]
         );

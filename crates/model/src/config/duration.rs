@@ -1,31 +1,30 @@
-//! Lengths of time as the user writes them: `45s`, `30m`, `12h`, `7d`.
+//! Durations in configuration files: `45s`, `30m`, `12h`, `7d`.
 
 use std::time::Duration;
 
-/// The units, the longest first.
+/// The units, longest first.
 const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
 
-/// The longest that can be asked for. Whoever writes more means "for ever", and adding it to a
-/// point in time must not overflow.
+/// The maximum duration, so that adding it to a point in time cannot overflow.
 pub const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
 
-/// Why a text is not a length of time that can be used.
+/// A text that is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
     /// Not a number and a unit.
     #[error("{0:?} is not a duration: write a whole number and one of s, m, h, d")]
     Form(String),
-    /// Shorter or longer than makes sense where it stands.
+    /// Out of range.
     #[error("{found:?} is not between {least} and {}", text(LONGEST))]
     Range {
-        /// What was written.
+        /// The text.
         found: String,
-        /// The least that is possible.
+        /// The minimum.
         least: String,
     },
 }
 
-/// Reads a length of time that is at least `least`.
+/// Parses a duration of at least `least`.
 ///
 /// # Errors
 ///
@@ -39,13 +38,13 @@ pub fn parse(text: &str, least: Duration) -> Result<Duration, InvalidDuration> {
     let seconds = UNITS.iter().find(|(letter, _)| unit.chars().eq([*letter])).map(|(_, s)| *s);
     let seconds = seconds.filter(|_| is_number).ok_or_else(form)?;
 
-    // A number that does not fit is a number all the same, and too large.
+    // A number that overflows is well-formed, but out of range.
     let total = number.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds));
     let duration = Duration::from_secs(total.ok_or_else(range)?);
     if (least..=LONGEST).contains(&duration) { Ok(duration) } else { Err(range()) }
 }
 
-/// The same as [`parse`] reads, in the largest unit that takes no fraction.
+/// Formats a duration in the largest unit that needs no fraction; [`parse`] reads it back.
 #[must_use]
 pub fn text(duration: Duration) -> String {
     let total = duration.as_secs();
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_a_whole_number_and_a_unit() {
+    fn parse_accepts_a_whole_number_and_a_unit() {
         let form = |text: &str| Err(InvalidDuration::Form(text.to_owned()));
         let range = |text: &str| {
             Err(InvalidDuration::Range { found: text.to_owned(), least: "1s".to_owned() })
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn text_is_parsed_back() {
         for (seconds, expected) in
             [(0, "0s"), (59, "59s"), (90, "90s"), (3600, "1h"), (86_400, "1d"), (90_000, "25h")]
         {

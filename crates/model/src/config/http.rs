@@ -1,24 +1,23 @@
 //! The keys of `[http]`.
 
-use std::net::SocketAddr;
-
 use crate::config::Config;
 use crate::config::key::{Access, Fault, Key, listed_twice, set_list};
+use crate::http::{InvalidListen, Listen};
 
-/// How the HTTP API is served (`[http]`).
+/// Settings of the HTTP API (`[http]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Where to listen from the daemon's start on; none: only when asked.
-    pub listen: Option<SocketAddr>,
-    /// The certificate chain, as a PEM file; with it, callers speak TLS.
+    /// Address to listen on from the start of the daemon; none: only on request.
+    pub listen: Option<Listen>,
+    /// Path of the PEM file with the certificate chain; enables TLS.
     pub tls_cert: String,
-    /// The key of the certificate, as a PEM file.
+    /// Path of the PEM file with the private key.
     pub tls_key: String,
-    /// Names under which we may be called, beside those of this machine itself.
+    /// Host names to accept in addition to the local ones.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may call us, beside our own.
+    /// Origins to accept in addition to the server's own.
     pub allowed_origins: Vec<String>,
-    /// How many calls a second each token may make; 0 for any number.
+    /// Maximum calls per second and token; 0 for unlimited.
     pub rate: u32,
 }
 
@@ -39,21 +38,20 @@ const A_PATH: &str = "an absolute path, or \"\" for none";
 
 pub(super) const LISTEN: Key<Config> = Key {
     name: "http.listen",
-    meaning: "Serve the HTTP API here from the start of the daemon on. Beyond this machine only \
-              with `http.tls_cert`. Without it, `ccmux serve` serves it.",
-    takes: "an address with a port such as \"127.0.0.1:8765\", or \"\" for none",
+    meaning: "Address on which the daemon serves the HTTP API from its start. A non-loopback address \
+              requires `http.tls_cert`. `unix:` and a path is a Unix socket that only you can use. If \
+              empty, use `ccmux serve`.",
+    takes: "an address with a port such as \"127.0.0.1:8765\", \"unix:\" and an absolute path, or \
+            \"\" for none",
     access: Access::Text {
-        get: |config| {
-            Some(config.http.listen.map(|address| address.to_string()).unwrap_or_default())
-        },
+        get: |config| Some(config.http.listen.as_ref().map(Listen::to_string).unwrap_or_default()),
         set: |config, text| {
             config.http.listen = match text {
                 "" => None,
-                text => Some(text.parse().map_err(|_| {
-                    Fault::whole(format!(
-                        "{text:?} is no address with a port, such as \"[::1]:8765\""
-                    ))
-                })?),
+                text => {
+                    let fault = |invalid: InvalidListen| Fault::whole(invalid.to_string());
+                    Some(text.parse().map_err(fault)?)
+                }
             };
             Ok(())
         },
@@ -62,8 +60,7 @@ pub(super) const LISTEN: Key<Config> = Key {
 
 pub(super) const TLS_CERT: Key<Config> = Key {
     name: "http.tls_cert",
-    meaning: "The certificate of the HTTP API and those above it, as a PEM file. Callers then \
-              speak TLS.",
+    meaning: "PEM file with the certificate chain of the HTTP API. Enables TLS.",
     takes: A_PATH,
     access: Access::Text {
         get: |config| Some(config.http.tls_cert.clone()),
@@ -73,7 +70,7 @@ pub(super) const TLS_CERT: Key<Config> = Key {
 
 pub(super) const TLS_KEY: Key<Config> = Key {
     name: "http.tls_key",
-    meaning: "The private key of that certificate, as a PEM file that nobody else can read.",
+    meaning: "PEM file with the private key of that certificate; readable only by you.",
     takes: A_PATH,
     access: Access::Text {
         get: |config| Some(config.http.tls_key.clone()),
@@ -83,8 +80,8 @@ pub(super) const TLS_KEY: Key<Config> = Key {
 
 pub(super) const ALLOWED_HOSTS: Key<Config> = Key {
     name: "http.allowed_hosts",
-    meaning: "Names under which the HTTP API may be called, each with or without a port. The \
-              addresses of this machine itself and `localhost` always work.",
+    meaning: "Additional host names that the HTTP API accepts, each with or without a port. Loopback \
+              addresses, the listen address and `localhost` are always accepted.",
     takes: "a list of names such as \"build.example\"",
     access: Access::List {
         get: |config| config.http.allowed_hosts.clone(),
@@ -94,8 +91,8 @@ pub(super) const ALLOWED_HOSTS: Key<Config> = Key {
 
 pub(super) const ALLOWED_ORIGINS: Key<Config> = Key {
     name: "http.allowed_origins",
-    meaning: "Origins whose pages may call the HTTP API from a browser, with a token. Its own \
-              always may.",
+    meaning: "Additional origins whose pages may call the HTTP API from a browser, with a token. The \
+              API's own origin is always accepted.",
     takes: "a list of origins such as \"https://board.example\"",
     access: Access::List {
         get: |config| config.http.allowed_origins.clone(),
@@ -105,8 +102,7 @@ pub(super) const ALLOWED_ORIGINS: Key<Config> = Key {
 
 pub(super) const RATE: Key<Config> = Key {
     name: "http.rate",
-    meaning: "How many calls a second each token may make, for longer than a moment. 0: any \
-              number.",
+    meaning: "Maximum sustained calls per second and token (0: unlimited).",
     takes: "a number from 0 to 1000000",
     access: Access::Number {
         get: |config| config.http.rate.into(),
@@ -130,12 +126,12 @@ fn set_path(slot: &mut String, text: &str) -> Result<(), Fault> {
 fn set_words(slot: &mut Vec<String>, items: &[String], is: fn(&str) -> bool) -> Vec<Fault> {
     let read = |item: &str| match is(item) {
         true => Ok(item.to_owned()),
-        false => Err(Fault::whole(format!("{item:?} is none"))),
+        false => Err(Fault::whole(format!("{item:?} is not valid"))),
     };
     set_list(slot, items, read, listed_twice)
 }
 
-/// A name with or without a port: nothing that a header could not carry, and no wildcard.
+/// Returns true for a host name with or without a port; wildcards are not supported.
 fn is_host(text: &str) -> bool {
     !text.is_empty()
         && text

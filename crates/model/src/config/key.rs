@@ -1,26 +1,26 @@
-//! What a key is: its name, what it means, what it takes, and the way to its value.
+//! The description of a configuration key: name, documentation, allowed values and access.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::config::nearest::nearest;
 use crate::config::path::InvalidPath;
 use crate::config::value::Value;
+use crate::nearest::nearest;
 
-/// One thing that can be decided about a `T`.
+/// A key of a `T`.
 #[derive(Debug)]
 pub struct Key<T: 'static> {
     /// Its name, with dots.
     pub name: &'static str,
-    /// What it decides, in sentences.
+    /// Its documentation, in full sentences.
     pub meaning: &'static str,
-    /// What it takes; completes "takes …".
+    /// The allowed values; completes "takes …".
     pub takes: &'static str,
     pub(super) access: Access<T>,
 }
 
-/// The way to a value, by the kind of the value.
+/// Accessors of a key, by kind of value.
 #[derive(Debug)]
 pub(super) enum Access<T: 'static> {
     Flag {
@@ -45,36 +45,36 @@ pub(super) enum Access<T: 'static> {
     },
 }
 
-/// The kinds of value there are.
+/// The kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// A whole number.
+    /// An integer.
     Number,
-    /// A text.
+    /// A string.
     Text,
-    /// A list of texts.
+    /// A list of strings.
     List,
-    /// Texts by name.
+    /// A table of strings.
     Table,
 }
 
-/// Why a value, or a part of it, cannot be taken.
+/// An error in a value, or in a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The part concerned.
+    /// The invalid part.
     pub part: Part,
-    /// Why.
+    /// The error message.
     pub why: String,
-    /// What was probably meant instead.
+    /// A suggested replacement.
     pub suggestion: Option<String>,
 }
 
 /// A part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole value.
     Whole,
     /// The item of a list at this position.
     Item(usize),
@@ -83,7 +83,7 @@ pub enum Part {
 }
 
 impl<T> Key<T> {
-    /// The kind of value that it takes.
+    /// Returns the kind of value.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.access {
@@ -95,7 +95,7 @@ impl<T> Key<T> {
         }
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn get(&self, from: &T) -> Value {
         match self.access {
@@ -107,7 +107,7 @@ impl<T> Key<T> {
         }
     }
 
-    /// Sets the value, or says everything that is wrong with it.
+    /// Sets the value, or returns everything that is wrong with it.
     pub fn set(&self, target: &mut T, value: &Value) -> Vec<Fault> {
         match (&self.access, value) {
             (Access::Flag { set, .. }, Value::Flag(flag)) => {
@@ -131,7 +131,7 @@ impl<T> Key<T> {
         }
     }
 
-    /// What is wrong with a value of another kind, such as "a number".
+    /// Returns the error for a value of another kind, such as "a number".
     #[must_use]
     pub fn mismatch(&self, found: &str) -> Fault {
         Fault::whole(format!("takes {}, not {found}", self.takes))
@@ -139,7 +139,7 @@ impl<T> Key<T> {
 }
 
 impl Fault {
-    /// Something is wrong with the value as a whole.
+    /// Makes an error about the value as a whole.
     pub(super) fn whole(why: impl fmt::Display) -> Self {
         Self { part: Part::Whole, why: why.to_string(), suggestion: None }
     }
@@ -165,7 +165,7 @@ impl From<InvalidPath> for Fault {
     }
 }
 
-/// Reads one of a few words into `slot`.
+/// Parses one of a few words into `slot`.
 pub(super) fn set_word<W: FromStr<Err: fmt::Display>>(
     slot: &mut W,
     text: &str,
@@ -175,7 +175,7 @@ pub(super) fn set_word<W: FromStr<Err: fmt::Display>>(
     Ok(())
 }
 
-/// Reads one of a few words.
+/// Parses one of a few words.
 pub(super) fn read_word<W: FromStr<Err: fmt::Display>>(
     text: &str,
     known: &[&'static str],
@@ -184,15 +184,14 @@ pub(super) fn read_word<W: FromStr<Err: fmt::Display>>(
         .map_err(|error: W::Err| Fault::whole(error).suggest(nearest(text, known.iter().copied())))
 }
 
-/// A fault for every item that was listed before.
+/// Returns an error for each duplicate item.
 pub(super) fn listed_twice(items: &[String]) -> Vec<Fault> {
     let again = (1..items.len()).filter(|&at| items[..at].contains(&items[at]));
     let twice = |at: usize| Fault::whole(format!("{:?} is listed twice", items[at]));
     again.map(|at| twice(at).of(Part::Item(at))).collect()
 }
 
-/// Takes into `slot` what `read` makes of the items, if neither it finds anything wrong with one of
-/// them nor `check` with all of them.
+/// Sets `slot` to the parsed items, unless `read` rejects an item or `check` the whole list.
 pub(super) fn set_list<I, E: Into<Fault>>(
     slot: &mut Vec<I>,
     items: &[String],
@@ -216,12 +215,12 @@ pub(super) fn set_list<I, E: Into<Fault>>(
     faults
 }
 
-/// For lists whose items have nothing to do with each other.
+/// A check for [`set_list`] that accepts every list.
 pub(super) fn unrelated(_items: &[String]) -> Vec<Fault> {
     vec![]
 }
 
-/// Takes the entries into `slot` if `check` finds nothing wrong with any of them.
+/// Sets `slot` to the entries, unless `check` rejects one of them.
 pub(super) fn set_table(
     slot: &mut BTreeMap<String, String>,
     entries: &BTreeMap<String, String>,

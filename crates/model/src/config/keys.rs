@@ -1,7 +1,6 @@
-//! The keys of `ccmux.toml`, in the order in which they are explained.
+//! The table of all keys of `ccmux.toml`, in the order in which they are documented.
 //!
-//! This table is the one place that knows them: the file is read by it, printed by it and described
-//! by it.
+//! Reading, printing and documenting the file all use this table.
 
 use std::time::Duration;
 
@@ -10,30 +9,32 @@ use crate::config::key::{Access, Fault, Key, Part, listed_twice, read_word, set_
 use crate::config::path::{check_home_item, overlaps};
 use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
-use crate::config::{Config, ResumeFallback, Share, WhenAway, duration, http, ports, role};
+use crate::config::{
+    Config, ResumeFallback, Share, WhenAway, authority, duration, http, ports, role,
+};
 use crate::isolation::Method;
-use crate::limits::{LimitWishes, Limits, Wish};
+use crate::limits::{LimitOverride, LimitOverrides, Limits};
 use crate::lock::LockScope;
 use crate::workspace::WorkspaceKind;
 
-/// The table under which the user's own agents are.
+/// The table that contains the user-defined agents.
 pub const AGENTS: &str = "agents";
 
-/// A key of `[limits]`: each is read and written as on the command line.
+/// A key of `[limits]`, parsed and formatted as on the command line.
 macro_rules! limit_key {
-    ($name:literal, $short:literal, $meaning:expr, $takes:expr, $wish:expr) => {
+    ($name:literal, $short:literal, $meaning:expr, $takes:expr, $limit:expr) => {
         Key {
             name: $name,
             meaning: $meaning,
             takes: $takes,
             access: Access::Text {
                 get: |config| {
-                    let wish: fn(&Limits) -> Wish = $wish;
-                    Some(wish(&config.limits).value())
+                    let limit: fn(&Limits) -> LimitOverride = $limit;
+                    Some(limit(&config.limits).value())
                 },
                 set: |config, text| {
-                    let wish = Wish::new($short, text).map_err(Fault::whole)?;
-                    config.limits = config.limits.with(&LimitWishes(vec![wish]));
+                    let limit = LimitOverride::new($short, text).map_err(Fault::whole)?;
+                    config.limits = config.limits.with(&LimitOverrides(vec![limit]));
                     Ok(())
                 },
             },
@@ -41,15 +42,15 @@ macro_rules! limit_key {
     };
 }
 
-/// The table under which roles are.
+/// The table that contains the roles.
 pub const ROLES: &str = "roles";
 
-/// Every key but those of agents and roles, for which see [`AGENT_KEYS`] and [`ROLE_KEYS`].
+/// All keys except those of agents ([`AGENT_KEYS`]) and roles ([`ROLE_KEYS`]).
 pub static KEYS: &[Key<Config>] = &[
     Key {
         name: "restore_on_start",
-        meaning: "Start those panes again, when the daemon starts, that were running when the \
-                  machine went down. Panes that had ended stay as they are.",
+        meaning: "Restore, when the daemon starts, the panes that were running when the machine \
+                  went down. Panes that had ended are not restarted.",
         takes: "true or false",
         access: Access::Flag {
             get: |config| config.restore_on_start,
@@ -58,9 +59,9 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "resume_fallback",
-        meaning: "What to start where an agent's conversation cannot be continued: nothing, with \
-                  an error that says why; the agent with a fresh conversation; or your shell. The \
-                  id of the conversation is kept in any case.",
+        meaning: "What to do if an agent's conversation cannot be resumed: \"error\" fails with \
+                  the reason, \"fresh\" starts the agent with a new conversation, \"shell\" starts \
+                  your shell. The id of the conversation is kept in any case.",
         takes: "\"error\", \"fresh\" or \"shell\"",
         access: Access::Text {
             get: |config| Some(config.resume_fallback.to_string()),
@@ -72,10 +73,11 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "workspace",
-        meaning: "What tree a pane works in: a git work tree or a clone on a branch of its own, a \
-                  copy of the directory, the directory itself, or an empty one. \"auto\" takes a \
-                  work tree in a git repository and a copy elsewhere; in a legacy session the \
-                  directory itself. A pane can ask for another one.",
+        meaning: "Default workspace of a pane: a git work tree (\"worktree\") or clone (\"clone\") \
+                  on its own branch, a copy of the directory (\"copy\"), the directory itself \
+                  (\"shared\"), or an empty directory (\"empty\"). \"auto\" chooses a work tree in \
+                  a git repository and a copy elsewhere; in a legacy session, the directory \
+                  itself.",
         takes: "\"auto\", \"worktree\", \"clone\", \"copy\", \"shared\" or \"empty\"",
         access: Access::Text {
             get: |config| Some(config.workspace.to_string()),
@@ -91,9 +93,9 @@ pub static KEYS: &[Key<Config>] = &[
     role::ENV,
     Key {
         name: "claude.isolation.method",
-        meaning: "Where the agent of a pane finds its configuration: in a directory of the pane's \
-                  own; in a whole home of the pane's own; or, without isolation, in yours. A \
-                  session or a pane can ask for another one.",
+        meaning: "Default isolation of a pane's agent: \"config_dir\" gives it its own \
+                  configuration directory, \"home\" its own home directory, \"none\" uses your \
+                  configuration.",
         takes: "\"config_dir\", \"home\" or \"none\"",
         access: Access::Text {
             get: |config| Some(config.isolation.method.to_string()),
@@ -104,8 +106,8 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "claude.isolation.cleanup_on_close",
-        meaning: "Move the pane's configuration to the trash when the pane is closed. If not, it \
-                  stays until you remove it.",
+        meaning: "Move the pane's configuration to the trash when the pane is closed. If false, \
+                  it stays until you remove it.",
         takes: "true or false",
         access: Access::Flag {
             get: |config| config.isolation.cleanup_on_close,
@@ -114,9 +116,9 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "claude.isolation.home_symlinks",
-        meaning: "What of your home is linked into a home of the pane's own. Paths count from \
-                  your home; what does not exist there is left out, and what exists in the \
-                  pane's is never replaced. The agent's own configuration cannot be linked.",
+        meaning: "Files and directories to link from your home directory into that of a pane, \
+                  relative to your home directory. Missing ones are skipped, and existing files in \
+                  the pane's home are never replaced. The agent's configuration cannot be linked.",
         takes: "a list of paths such as \".ssh\"",
         access: Access::List {
             get: |config| config.isolation.home_symlinks.clone(),
@@ -125,7 +127,7 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "claude.isolation.share",
-        meaning: "What of your own configuration of the agent every pane sees: \"settings.json\", \
+        meaning: "Parts of your agent configuration that all panes share: \"settings.json\", \
                   \"CLAUDE.md\", \"commands\", \"agents\", \"skills\", \"plugins\", \
                   \"mcp_servers\". History, projects and state are never shared.",
         takes: "a list of words such as \"commands\"",
@@ -136,7 +138,7 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "cleanup.retention",
-        meaning: "How long what was closed stays in the trash before it is deleted.",
+        meaning: "How long closed panes and sessions stay in the trash before they are deleted.",
         takes: A_DURATION,
         access: Access::Text {
             get: |config| Some(duration::text(config.cleanup.retention)),
@@ -145,8 +147,8 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "cleanup.orphan_age",
-        meaning: "How old a directory that belongs to no pane must at least be before it is moved \
-                  to the trash.",
+        meaning: "Minimum age of a directory that belongs to no pane before it is moved to the \
+                  trash.",
         takes: A_DURATION,
         access: Access::Text {
             get: |config| Some(duration::text(config.cleanup.orphan_age)),
@@ -155,7 +157,7 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "cleanup.every",
-        meaning: "How often the daemon looks for what can be moved or deleted.",
+        meaning: "Interval between cleanup runs of the daemon.",
         takes: A_DURATION,
         access: Access::Text {
             get: |config| Some(duration::text(config.cleanup.every)),
@@ -164,8 +166,8 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "locks.hooks",
-        meaning: "Give agents that can be hooked the hooks that lock a file before they edit it. \
-                  Nothing is written to your own settings.",
+        meaning: "Install hooks, in agents that support them, that lock a file before the agent \
+                  edits it. Your own settings are not changed.",
         takes: "true or false",
         access: Access::Flag {
             get: |config| config.locks.hooks,
@@ -174,9 +176,9 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "locks.worktrees",
-        meaning: "What makes two files the same to these hooks: the path within the repository, \
-                  whichever work tree the file is in; or the path on the disk, so that panes in \
-                  work trees of their own never wait for each other.",
+        meaning: "How the hooks identify a file: \"repository\" by its path in the repository, so \
+                  that one lock covers the file in all work trees; \"worktree\" by its path on \
+                  disk, so that panes in separate work trees never wait for each other.",
         takes: "\"repository\" or \"worktree\"",
         access: Access::Text {
             get: |config| Some(config.locks.worktrees.to_string()),
@@ -187,7 +189,7 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "locks.when_away",
-        meaning: "Whether an agent may edit while the lock service cannot be asked.",
+        meaning: "Whether an agent may edit files while the lock service is unavailable.",
         takes: "\"allow\" or \"deny\"",
         access: Access::Text {
             get: |config| Some(config.locks.when_away.to_string()),
@@ -198,8 +200,8 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "locks.wait",
-        meaning: "How long such a hook waits for a file that another pane has before it tells the \
-                  agent to do something else.",
+        meaning: "How long a hook waits for a file that another pane has locked before it denies \
+                  the edit.",
         takes: A_DURATION,
         access: Access::Text {
             get: |config| Some(duration::text(config.locks.wait)),
@@ -209,55 +211,54 @@ pub static KEYS: &[Key<Config>] = &[
     limit_key!(
         "limits.disk",
         "disk",
-        "How much disk a pane may take with its workspace, temporary files, output and \
-         configuration. Nearly full, it is told; over, `limits.policy` says what happens.",
+        "Maximum disk usage of a pane: its workspace, temporary files, output and configuration. \
+         Close to the limit, the pane gets a warning; over it, `limits.policy` applies.",
         "an amount such as \"1G\" or \"512M\", or \"none\"",
-        |limits| Wish::Disk(limits.disk)
+        |limits| LimitOverride::Disk(limits.disk)
     ),
     limit_key!(
         "limits.memory",
         "memory",
-        "How much memory the processes of a pane may take together.",
+        "Maximum memory usage of all processes of a pane.",
         "an amount such as \"4G\" or \"512M\", or \"none\"",
-        |limits| Wish::Memory(limits.memory)
+        |limits| LimitOverride::Memory(limits.memory)
     ),
     limit_key!(
         "limits.processes",
         "processes",
-        "How many processes a pane may have at one time.",
+        "Maximum number of processes of a pane.",
         "a number as a string such as \"500\", or \"none\"",
-        |limits| Wish::Processes(limits.processes)
+        |limits| LimitOverride::Processes(limits.processes)
     ),
     limit_key!(
         "limits.cpu",
         "cpu",
-        "A pane's share of a busy processor, where a pane without this limit has 100.",
+        "CPU weight of a pane when the CPU is busy; a pane without this limit has 100.",
         "a number as a string such as \"50\", or \"none\"",
-        |limits| Wish::Cpu(limits.cpu)
+        |limits| LimitOverride::Cpu(limits.cpu)
     ),
     limit_key!(
         "limits.files",
         "files",
-        "How many files each process of a pane may have open.",
+        "Maximum number of open files of each process of a pane.",
         "a number as a string such as \"4096\", or \"none\"",
-        |limits| Wish::Files(limits.files)
+        |limits| LimitOverride::Files(limits.files)
     ),
     limit_key!(
         "limits.policy",
         "policy",
-        "What happens to a pane that takes more than it may, where the system does not refuse it \
-         by itself: its processes stand still until `ccmux thaw`; they are ended; or it is only \
-         told.",
+        "What to do with a pane that exceeds a limit which the kernel does not enforce: \"freeze\" \
+         suspends its processes until `ccmux thaw`, \"stop\" ends them, \"warn\" only reports it.",
         "\"freeze\", \"stop\" or \"warn\"",
-        |limits| Wish::Policy(limits.policy)
+        |limits| LimitOverride::Policy(limits.policy)
     ),
     limit_key!(
         "limits.groups",
         "groups",
-        "Let the system itself keep the limits, by control groups, where we may make some. If \
-         not, what a pane takes is measured.",
+        "Let the kernel enforce limits with control groups, if ccmux may create them. Otherwise, \
+         usage is measured.",
         "\"on\" or \"off\"",
-        |limits| Wish::Groups(limits.groups)
+        |limits| LimitOverride::Groups(limits.groups)
     ),
     ports::BASE,
     ports::END,
@@ -268,14 +269,15 @@ pub static KEYS: &[Key<Config>] = &[
     http::ALLOWED_HOSTS,
     http::ALLOWED_ORIGINS,
     http::RATE,
+    authority::PANES,
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";
 
-/// A daemon that looks more often does nothing else.
+/// The minimum interval between cleanup runs.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// Every key with its value, agents and roles included, in the order in which they are explained.
+/// Returns all keys with their values, including agents and roles, in documentation order.
 #[must_use]
 pub fn entries(config: &Config) -> Vec<(String, Value)> {
     let fixed = KEYS.iter().map(|key| (key.name.to_owned(), key.get(config)));
@@ -289,7 +291,7 @@ pub fn entries(config: &Config) -> Vec<(String, Value)> {
     fixed.chain(of_agents).chain(of_roles).collect()
 }
 
-/// The full name of a key of an agent.
+/// Returns the full name of an agent's key.
 #[must_use]
 pub fn agent_key(agent: &str, key: &str) -> String {
     format!("{AGENTS}.{agent}.{key}")
@@ -317,16 +319,17 @@ fn set_duration(slot: &mut Duration, text: &str, least: Duration) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authority::PaneAuthority;
 
     fn set(name: &str, value: &Value) -> (Config, Vec<String>) {
         let mut config = Config::default();
         let key = KEYS.iter().find(|key| key.name == name).unwrap();
         let faults = key.set(&mut config, value);
-        let told = faults.into_iter().map(|fault| match fault.suggestion {
+        let errors = faults.into_iter().map(|fault| match fault.suggestion {
             Some(meant) => format!("{:?}: {} ({meant}?)", fault.part, fault.why),
             None => format!("{:?}: {}", fault.part, fault.why),
         });
-        (config, told.collect())
+        (config, errors.collect())
     }
 
     fn list(items: &[&str]) -> Value {
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_what_is_got() {
+    fn default_values_round_trip() {
         for key in KEYS {
             let mut config = Config::default();
             let value = key.get(&config);
@@ -347,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_named_where_its_key_is_explained() {
+    fn key_documentation_names_every_word() {
         let about = |name: &str| {
             let key = KEYS.iter().find(|key| key.name == name).unwrap();
             format!("{} {}", key.takes, key.meaning)
@@ -356,20 +359,21 @@ mod tests {
             .chain(Method::ALL.iter().map(|word| ("claude.isolation.method", word.as_str())))
             .chain(Share::ALL.iter().map(|word| ("claude.isolation.share", word.as_str())))
             .chain(LockScope::ALL.iter().map(|word| ("locks.worktrees", word.as_str())))
-            .chain(WhenAway::ALL.iter().map(|word| ("locks.when_away", word.as_str())));
+            .chain(WhenAway::ALL.iter().map(|word| ("locks.when_away", word.as_str())))
+            .chain(PaneAuthority::ALL.iter().map(|word| ("authority.panes", word.as_str())));
         for (name, word) in words {
             assert!(about(name).contains(&format!("{word:?}")), "{name}: {word}");
         }
     }
 
     #[test]
-    fn every_fault_of_a_value_is_told() {
+    fn set_reports_all_errors_in_a_value() {
         let cases = [
             (
                 "claude.isolation.method",
                 Value::Text("hom".to_owned()),
                 vec![
-                    "Whole: a method of isolation is config_dir, home or none, not \"hom\" (home?)",
+                    "Whole: unknown isolation method \"hom\"; expected config_dir, home or none (home?)",
                 ],
             ),
             (
@@ -388,21 +392,21 @@ mod tests {
                 vec![
                     "Item(1): \"../x\" contains `..`",
                     "Item(2): \"~/.npmrc\" is not a relative path (.npmrc?)",
-                    "Item(3): \".claude\" is the agent's own configuration, which every pane has \
-                     for itself",
+                    "Item(3): \".claude\" is part of the agent's configuration, which cannot be \
+                     shared between panes",
                 ],
             ),
             (
                 "claude.isolation.home_symlinks",
                 list(&[".config/git", ".config"]),
-                vec!["Item(0): \".config/git\" lies inside \".config\", which is listed as well"],
+                vec!["Item(0): \".config/git\" is inside \".config\", which is also listed"],
             ),
             (
                 "claude.isolation.share",
                 list(&["skills", "claude.md"]),
                 vec![
-                    "Item(1): \"claude.md\" is none of settings.json, CLAUDE.md, commands, agents, \
-                     skills, plugins, mcp_servers (CLAUDE.md?)",
+                    "Item(1): unknown value \"claude.md\"; expected one of settings.json, CLAUDE.md, \
+                     commands, agents, skills, plugins, mcp_servers (CLAUDE.md?)",
                 ],
             ),
             (
@@ -422,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_be_shared_at_all() {
+    fn share_may_be_empty() {
         let (config, faults) = set("claude.isolation.share", &list(&[]));
         assert_eq!((config.isolation.share, faults), (vec![], vec![]));
     }

@@ -1,19 +1,19 @@
-//! How agents keep out of each other's files (`[locks]`).
+//! Locking of files that agents edit (`[locks]`).
 
 use std::time::Duration;
 
 use crate::lock::LockScope;
 
-/// How agents keep out of each other's files.
+/// Locking of files that agents edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocksConfig {
-    /// Agents that can be hooked lock what they edit.
+    /// Whether agents that support hooks lock the files they edit.
     pub hooks: bool,
-    /// What makes two files the same to these hooks.
+    /// Whether the hooks identify a file by repository or by work tree.
     pub worktrees: LockScope,
-    /// Whether an agent may edit while nobody can be asked.
+    /// Whether an agent may edit while the lock service is unavailable.
     pub when_away: WhenAway,
-    /// How long a hook waits for a file that another pane has.
+    /// How long a hook waits for a file that another pane has locked.
     pub wait: Duration,
 }
 
@@ -28,21 +28,21 @@ impl Default for LocksConfig {
     }
 }
 
-/// What is done where the lock service cannot be asked.
+/// The decision about an edit while the lock service is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAway {
-    /// Go on: the work matters more.
+    /// Allow the edit: progress is more important.
     #[default]
     Allow,
-    /// Stop: the file matters more.
+    /// Deny the edit: the file is more important.
     Deny,
 }
 
 impl WhenAway {
-    /// All of them, in the order in which they are explained.
+    /// All values, in the order in which they are documented.
     pub const ALL: [Self; 2] = [Self::Allow, Self::Deny];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,18 +1,18 @@
-//! Paths that the user may name: where they may lead, and where not.
+//! Validation of paths in the configuration.
 
-/// Why a path cannot be used where it stands.
+/// A path that is not valid in its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
-    /// Nothing is named.
+    /// The path is empty.
     #[error("a path may not be empty")]
     Empty,
-    /// It does not count from the directory it is meant for.
+    /// The path must be relative.
     #[error("{0:?} is not a relative path")]
     NotRelative(String),
-    /// Nobody could say where it counts from.
-    #[error("{0:?} neither begins with `/` nor with `~/`")]
+    /// The path must be absolute or start with `~/`.
+    #[error("{0:?} does not start with `/` or `~/`")]
     NotRooted(String),
-    /// It could lead out of the directory, or names one thing in two ways.
+    /// The path contains `.` or `..`.
     #[error("{path:?} contains `{part}`")]
     Dots {
         /// The path.
@@ -20,35 +20,35 @@ pub enum InvalidPath {
         /// `.` or `..`.
         part: String,
     },
-    /// It names one thing in two ways.
-    #[error("{0:?} has a slash too many")]
+    /// The path has an empty component.
+    #[error("{0:?} has a superfluous slash")]
     Slashes(String),
-    /// No name of a file that anybody gave on purpose.
+    /// The path contains a control character.
     #[error("{0:?} contains a control character")]
     Control(String),
-    /// It would be taken for the name of a file, and nothing would be found.
-    #[error("{0:?} contains `*`, and patterns have no meaning here")]
+    /// Patterns are not allowed here.
+    #[error("{0:?} contains `*`; patterns are not allowed here")]
     Pattern(String),
-    /// It would be read as a name with an asterisk in it, or as something that is not offered.
-    #[error("{0:?} contains `**`; `*` stands for any part of one name")]
+    /// Recursive patterns are not supported.
+    #[error("{0:?} contains `**`, which is not supported; `*` matches any part of one file name")]
     DeepPattern(String),
-    /// To share it is what isolation is there to prevent.
-    #[error("{0:?} is the agent's own configuration, which every pane has for itself")]
+    /// Sharing the path would defeat isolation.
+    #[error("{0:?} is part of the agent's configuration, which cannot be shared between panes")]
     AgentsOwn(String),
-    /// One of them would be written through the other.
-    #[error("{inner:?} lies inside {outer:?}, which is listed as well")]
+    /// The inner path would be written through the outer one.
+    #[error("{inner:?} is inside {outer:?}, which is also listed")]
     Nested {
-        /// The path that lies inside.
+        /// The inner path.
         inner: String,
-        /// The path around it.
+        /// The outer path.
         outer: String,
     },
-    /// It is there already.
+    /// The path is a duplicate.
     #[error("{0:?} is listed twice")]
     Twice(String),
 }
 
-/// Checks a path that must stay inside the directory it counts from.
+/// Checks a path that must stay inside the directory it is relative to.
 ///
 /// # Errors
 ///
@@ -61,15 +61,15 @@ pub fn check_inner(path: &str) -> Result<(), InvalidPath> {
     Ok(())
 }
 
-/// Checks a path in the user's home that panes may share.
+/// Checks a path, relative to the user's home, that panes may share.
 ///
 /// # Errors
 ///
 /// [`InvalidPath`].
 pub fn check_home_item(path: &str) -> Result<(), InvalidPath> {
     check_inner(path)?;
-    // Some file systems do not tell capitals from small letters. The agent keeps copies and a lock
-    // beside its file, whose names begin like it.
+    // Some file systems ignore case. The agent keeps backups and a lock file with the same prefix
+    // next to its file.
     let first = path.split('/').next().unwrap_or_default().to_ascii_lowercase();
     if first == ".claude" || first.starts_with(".claude.json") {
         return Err(InvalidPath::AgentsOwn(path.to_owned()));
@@ -77,7 +77,7 @@ pub fn check_home_item(path: &str) -> Result<(), InvalidPath> {
     Ok(())
 }
 
-/// Checks a pattern of paths inside a directory, with `*` for any part of a name.
+/// Checks a relative pattern, in which `*` matches any part of a file name.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub fn check_pattern(path: &str) -> Result<(), InvalidPath> {
     Ok(())
 }
 
-/// Checks a file or directory of the user's: absolute, or in the home as `~/…`.
+/// Checks the path of a user's file or directory: absolute, or starting with `~/`.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn check_users(path: &str) -> Result<(), InvalidPath> {
     check_names(below, path)
 }
 
-/// Those of `paths` that are listed before or lie inside another one, with their positions.
+/// Returns the paths that are duplicates or inside another one, with their positions.
 #[must_use]
 pub fn overlaps(paths: &[&str]) -> Vec<(usize, InvalidPath)> {
     let overlap = |(at, path): (usize, &&str)| {
@@ -119,7 +119,7 @@ pub fn overlaps(paths: &[&str]) -> Vec<(usize, InvalidPath)> {
 }
 
 impl InvalidPath {
-    /// What was probably meant.
+    /// Returns a suggested replacement.
     #[must_use]
     pub fn suggestion(&self) -> Option<String> {
         let (Self::NotRelative(path) | Self::Slashes(path)) = self else { return None };
@@ -128,7 +128,7 @@ impl InvalidPath {
     }
 }
 
-/// Whether `path` lies below `outer`.
+/// Returns true if `path` is below `outer`.
 fn is_inside(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -143,7 +143,7 @@ fn check_relative(path: &str) -> Result<(), InvalidPath> {
     check_names(path, path)
 }
 
-/// Checks the names between the slashes of `below`, which is the end of `path`.
+/// Checks the components of `below`, which is a suffix of `path`.
 fn check_names(below: &str, path: &str) -> Result<(), InvalidPath> {
     if path.chars().any(char::is_control) {
         return Err(InvalidPath::Control(path.to_owned()));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_home_is_shared_that_leads_elsewhere_or_belongs_to_the_agent() {
+    fn check_home_item_rejects_paths_that_escape_or_belong_to_the_agent() {
         use InvalidPath as I;
         let cases = [
             (".ssh", None),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_users_is_named_from_the_root_or_the_home() {
+    fn check_users_requires_an_absolute_or_home_path() {
         use InvalidPath as I;
         let cases = [
             ("~/.config/agent.json", None),
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_for_transcripts() {
+    fn check_pattern_rejects_recursive_and_escaping_patterns() {
         assert_eq!(check_pattern("projects/*/{id}.jsonl"), Ok(()));
         assert!(check_pattern("**/{id}.jsonl").is_err());
         assert!(check_pattern("../*").is_err());
     }
 
     #[test]
-    fn no_listed_path_may_lead_through_another() {
+    fn overlaps_reports_duplicates_and_nested_paths() {
         let nested = |inner: &str, outer: &str| InvalidPath::Nested {
             inner: inner.to_owned(),
             outer: outer.to_owned(),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_probably_meant_is_said_where_it_is_clear() {
+    fn suggestion_is_made_only_for_obvious_corrections() {
         let suggested = |path: &str| check_home_item(path).unwrap_err().suggestion();
         assert_eq!(suggested("~/.ssh").as_deref(), Some(".ssh"));
         assert_eq!(suggested(".ssh/").as_deref(), Some(".ssh"));

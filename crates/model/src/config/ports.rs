@@ -3,37 +3,18 @@
 use crate::config::Config;
 use crate::config::key::{Access, Fault, Key};
 
-/// Which ports panes get (`[ports]`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortsConfig {
-    /// The first port that a pane may get.
-    pub base: u16,
-    /// The last one.
-    pub end: u16,
-    /// How many each pane gets; 0 for none.
-    pub count: u16,
-}
-
-impl Default for PortsConfig {
-    /// Below what kernels give away by themselves (32768 and up as a rule), and above where most
-    /// services live.
-    fn default() -> Self {
-        Self { base: 20_000, end: 32_767, count: 10 }
-    }
-}
-
-/// Ports below this one are the system's.
+/// The first unprivileged port.
 const FIRST: i64 = 1024;
 
-/// More than this for one pane is a mistake.
+/// The maximum number of ports per pane.
 const MOST: i64 = 1000;
 
 const A_PORT: &str = "a port from 1024 to 65535";
 
 pub(super) const BASE: Key<Config> = Key {
     name: "ports.base",
-    meaning: "The first port that a pane may get. Ports that the kernel gives away by itself are \
-              only used when no others are left.",
+    meaning: "First port of the range for panes. Ephemeral ports of the kernel are used only when no \
+              others are left.",
     takes: A_PORT,
     access: Access::Number {
         get: |config| config.ports.base.into(),
@@ -43,7 +24,7 @@ pub(super) const BASE: Key<Config> = Key {
 
 pub(super) const END: Key<Config> = Key {
     name: "ports.end",
-    meaning: "The last port that a pane may get.",
+    meaning: "Last port of the range for panes.",
     takes: A_PORT,
     access: Access::Number {
         get: |config| config.ports.end.into(),
@@ -53,8 +34,8 @@ pub(super) const END: Key<Config> = Key {
 
 pub(super) const COUNT: Key<Config> = Key {
     name: "ports.count",
-    meaning: "How many ports each new pane gets for itself: neighbours, the first of them in \
-              `PORT`. 0: none.",
+    meaning: "Number of consecutive ports that each new pane gets (0: none). `PORT` is set to the \
+              first one.",
     takes: "a number from 0 to 1000",
     access: Access::Number {
         get: |config| config.ports.count.into(),

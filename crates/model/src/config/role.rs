@@ -1,17 +1,17 @@
-//! The keys of a role (`[roles.NAME]`), and of the variables that all panes share (`[env]`).
+//! The keys of `[roles.NAME]` and `[env]`.
 
 use crate::config::agent::check_variable;
 use crate::config::key::{Access, Fault, Key, set_table};
 use crate::config::{Config, RoleConfig};
 
-/// The most letters that the name of a role may have: it is shown in every listing.
+/// The maximum length of a role name, which is shown in listings.
 const LONGEST_NAME: usize = 32;
 
-/// Variables of every pane.
+/// Environment variables of every pane.
 pub(super) const ENV: Key<Config> = Key {
     name: "env",
-    meaning: "Variables of every pane, whoever asks for it. They win over what the asking client \
-              hands down; a role, a session and a pane win over them.",
+    meaning: "Environment variables of every pane. They override the variables inherited from the \
+              client; those of the role, the session and the pane override them.",
     takes: "a table of variables such as { EDITOR = \"vi\" }",
     access: Access::Table {
         get: |config| config.env.clone(),
@@ -19,12 +19,12 @@ pub(super) const ENV: Key<Config> = Key {
     },
 };
 
-/// Every key of a role.
+/// The keys of a role.
 pub static ROLE_KEYS: &[Key<RoleConfig>] = &[
     Key {
         name: "env",
-        meaning: "Variables of every pane with this role. They win over those that all panes \
-                  share; a session and a pane win over them.",
+        meaning: "Environment variables of panes with this role. They override those in `[env]`; \
+                  those of the session and the pane override them.",
         takes: "a table of variables such as { REVIEW = \"strict\" }",
         access: Access::Table {
             get: |role| role.env.clone(),
@@ -33,14 +33,14 @@ pub static ROLE_KEYS: &[Key<RoleConfig>] = &[
     },
     Key {
         name: "agent",
-        meaning: "The agent to run in a pane with this role that names neither an agent nor a \
-                  command. Not set: your shell, as without a role.",
+        meaning: "Agent to run in a pane with this role if neither an agent nor a command is \
+                  specified (default: your shell).",
         takes: "the name of an agent such as \"claude\"",
         access: Access::Text {
             get: |role| role.agent.clone(),
             set: |role, name| {
                 if name.is_empty() {
-                    return Err(Fault::whole("an agent has a name"));
+                    return Err(Fault::whole("the name of an agent cannot be empty"));
                 }
                 role.agent = Some(name.to_owned());
                 Ok(())
@@ -49,7 +49,7 @@ pub static ROLE_KEYS: &[Key<RoleConfig>] = &[
     },
 ];
 
-/// Checks the name of a role.
+/// Checks a role name.
 ///
 /// # Errors
 ///
@@ -62,8 +62,8 @@ pub fn check_role_name(name: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::whole(format!(
-        "{name:?} cannot name a role: 1 to {LONGEST_NAME} of a-z, 0-9, _ and -, beginning with a \
-         letter"
+        "{name:?} is not a valid role name: use 1 to {LONGEST_NAME} of a-z, 0-9, _ and -, starting \
+         with a letter"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! A complete `ccmux.toml` with every key at its default, to begin with.
+//! The sample `ccmux.toml`, with every key at its default.
 
 use crate::config::Config;
 use crate::config::agent::AGENT_KEYS;
@@ -7,28 +7,27 @@ use crate::config::keys::{AGENTS, KEYS, ROLES};
 use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
 
-/// The longest line.
+/// The maximum line length.
 const WIDTH: usize = 100;
 
-/// What is above all of it.
-const OPENING: &str = "What you may decide. Every value is the default; what you remove or leave \
-                       out stays at it. `ccmux config` shows what is in force and where it comes \
-                       from, `ccmux config --check` whether the file is right.";
+/// The comment at the top of the file.
+const OPENING: &str = "The configuration of ccmux. All values are the defaults; a key that you \
+                       remove keeps its default. `ccmux config` shows the values in effect and \
+                       their sources, `ccmux config --check` checks this file.";
 
-/// What is above the agents.
-const AGENTS_OPENING: &str = "Agents of your own, each in a table with its name. Remove the `#` \
-                              from these lines to define one called `mine`.";
+/// The comment above the agents.
+const AGENTS_OPENING: &str = "Custom agents, each in a table with its name. Uncomment these lines \
+                              to define an agent called `mine`.";
 
-/// What is above the roles.
-const ROLES_OPENING: &str = "Roles, each in a table with its name. dev, qa, ux and pm are there \
-                             without being described. Remove the `#` from these lines to describe \
-                             qa.";
+/// The comment above the roles.
+const ROLES_OPENING: &str = "Roles, each in a table with its name. dev, qa, ux and pm are \
+                             predefined. Uncomment these lines to configure qa.";
 
-/// A role that uses every key.
+/// A sample role that uses every key.
 const ROLE_SAMPLE: [(&str, &str); 2] =
     [("env", r#"{ REVIEW = "strict" }"#), ("agent", r#""mine""#)];
 
-/// An agent that uses every key. Each value stands for what would be in a real file.
+/// A sample agent that uses every key.
 const AGENT_SAMPLE: [(&str, &str); 8] = [
     ("command", r#"["mine", "--quiet"]"#),
     ("config_variables", r#"{ MINE_HOME = "", MINE_SETTINGS = "settings.json" }"#),
@@ -39,7 +38,7 @@ const AGENT_SAMPLE: [(&str, &str); 8] = [
     ("share", r#"{ prompts = "~/.mine/prompts" }"#),
     ("scrub", r#"["MINE_DEBUG"]"#),
 ];
-
+/// Returns the sample file.
 /// The file.
 #[must_use]
 pub fn sample() -> String {
@@ -61,7 +60,7 @@ pub fn sample() -> String {
     lines.join("\n") + "\n"
 }
 
-/// A table that can be there several times, as a comment.
+/// Appends a repeatable table, commented out.
 fn table<T>(
     lines: &mut Vec<String>,
     opening: &str,
@@ -81,7 +80,7 @@ fn table<T>(
     }
 }
 
-/// `name = value`, on as many lines as it takes.
+/// Formats `name = value`, on several lines if necessary.
 #[must_use]
 pub fn assignment(name: &str, value: &Value) -> Vec<String> {
     let mut lines = value.to_toml(name.len() + " = ".len(), WIDTH);
@@ -89,11 +88,11 @@ pub fn assignment(name: &str, value: &Value) -> Vec<String> {
     lines
 }
 
-/// `text` as a comment, in lines that leave room for another mark before them.
+/// Wraps `text` into comment lines that leave room for another `# `.
 fn comment(text: &str) -> Vec<String> {
     let mut lines = vec!["#".to_owned()];
     for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is always a line");
+        let last = lines.last_mut().expect("`lines` starts with one line");
         if last.chars().count() + 1 + word.chars().count() > WIDTH - 2 {
             lines.push(format!("# {word}"));
         } else {
@@ -109,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_too_long() {
+    fn sample_lines_fit_the_maximum_length() {
         for line in sample().lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
     }
 
     #[test]
-    fn every_key_is_in_it() {
+    fn sample_contains_every_key() {
         let sample = sample();
         for name in KEYS.iter().map(|key| key.name).chain(AGENT_KEYS.iter().map(|key| key.name)) {
             let name = name.rsplit('.').next().unwrap();

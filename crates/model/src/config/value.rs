@@ -1,31 +1,31 @@
-//! A value of any key, for files, for programs and for people.
+//! Values of configuration keys.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-/// A value of any key.
+/// A value of a configuration key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Not set, and without a default. No file can say so.
+    /// Not set, and without a default. Cannot be written in a file.
     Nothing,
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
-    /// A whole number.
+    /// An integer.
     Number(i64),
-    /// A text.
+    /// A string.
     Text(String),
-    /// Texts, in the order in which they were given.
+    /// A list of strings.
     List(Vec<String>),
-    /// Texts by name.
+    /// A table of strings.
     Table(BTreeMap<String, String>),
 }
 
 impl Value {
-    /// The value as TOML, the first line of which follows `room` characters that are there already.
-    /// A list that does not fit into a line of `width` gets a line for each item.
+    /// Formats the value as TOML, to follow `room` characters on the first line. A list that does
+    /// not fit into a line of `width` characters gets one line per item.
     #[must_use]
     pub fn to_toml(&self, room: usize, width: usize) -> Vec<String> {
         let line = self.to_string();
@@ -39,7 +39,7 @@ impl Value {
     }
 }
 
-/// TOML on one line.
+/// Formats the value as TOML on one line.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,14 +63,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// A part of a key as TOML: bare where it can be.
+/// Formats a part of a key as TOML: bare if possible.
 #[must_use]
 pub fn key(part: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !part.is_empty() && part.chars().all(is_bare) { part.to_owned() } else { quoted(part) }
 }
 
-/// A text as a basic string of TOML: nothing in it can end it, or command a terminal.
+/// Formats a TOML basic string. Control characters are escaped, so it is safe to print.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -80,7 +80,7 @@ fn quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             c if c.is_control() => {
-                write!(quoted, "\\u{:04X}", u32::from(c)).expect("a string takes everything");
+                write!(quoted, "\\u{:04X}", u32::from(c)).expect("writing to a string cannot fail");
             }
             c => quoted.push(c),
         }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_as_toml() {
+    fn value_displays_as_toml() {
         let list = |items: &[&str]| Value::List(items.iter().map(|&i| i.to_owned()).collect());
         let table = BTreeMap::from([
             ("a.json".to_owned(), "~/a".to_owned()),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_does_not_fit_has_a_line_for_each_item() {
+    fn to_toml_breaks_a_long_list_into_one_line_per_item() {
         let list = Value::List(vec!["one".to_owned(), "two".to_owned()]);
 
         assert_eq!(list.to_toml(6, 20), [r#"["one", "two"]"#]);

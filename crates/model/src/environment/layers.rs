@@ -1,11 +1,11 @@
-//! Who sets which variable of a pane, in which order, and what came of it.
+//! Layers of a pane's environment, and the origin of each variable.
 //!
 //! ```text
 //!  inherited < shared < role < session < ports < pane < ccmux < isolation
 //! ```
 //!
-//! A later layer wins. What it won over is remembered by name and layer, never by value: a value
-//! that nobody uses has no business in a record.
+//! A later layer overrides an earlier one. Overridden variables are recorded by name and layer, but
+//! without their values, which may be secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Environment, InvalidVariable};
 
-/// Who sets a variable. In order: a later one wins over an earlier one.
+/// The origin of a variable, in order of precedence: a later layer overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// The client that asked for the pane has it, and it is on the list of what is handed down.
+    /// Inherited from the client that requested the pane.
     Inherited,
     /// `[env]` in `ccmux.toml`.
     Shared,
@@ -28,16 +28,16 @@ pub enum Layer {
     Session,
     /// The ports of the pane.
     Ports,
-    /// Whoever asked for the pane.
+    /// The request for the pane.
     Pane,
-    /// What ccmux says about the pane.
+    /// Information about the pane, set by ccmux.
     Ccmux,
-    /// What keeps the pane apart.
+    /// The isolation of the pane.
     Isolation,
 }
 
 impl Layer {
-    /// All of them, in order.
+    /// All layers, in order of precedence.
     pub const ALL: [Self; 8] = [
         Self::Inherited,
         Self::Shared,
@@ -49,7 +49,7 @@ impl Layer {
         Self::Isolation,
     ];
 
-    /// The word for it.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -71,48 +71,47 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A variable that a layer had and the pane did not get from it.
+/// A variable that the pane did not get from a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unused {
+pub struct UnusedVariable {
     /// Its name.
     pub name: String,
-    /// Who wanted to set it.
+    /// The layer that set it.
     pub layer: Layer,
-    /// Who won. None: it is not to be passed on at all, because it leads into the pane of the
-    /// client, or because the agent must not see it.
+    /// The layer that overrode it; none if it was removed, because it points into the client's pane
+    /// or the agent must not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Layer>,
 }
 
-/// An environment that is being put together.
+/// An environment under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     environment: Environment,
     sources: BTreeMap<String, Layer>,
-    unused: Vec<Unused>,
+    unused: Vec<UnusedVariable>,
 }
 
 impl Layers {
-    /// The first layer: what `client` hands down.
+    /// Starts with the variables that the pane takes over from the client.
     #[must_use]
-    pub fn inherited(client: &BTreeMap<String, String>) -> Self {
-        let environment = Environment::inherited(client);
+    pub fn new(environment: Environment) -> Self {
         let sources =
             environment.iter().map(|(name, _)| (name.to_owned(), Layer::Inherited)).collect();
         Self { environment, sources, unused: Vec::new() }
     }
 
-    /// Sets a variable. What an earlier layer said is remembered as not used; the same layer may
-    /// change its mind.
+    /// Sets a variable. A value from an earlier layer is recorded as unused; the same layer may
+    /// replace its own value.
     ///
     /// # Errors
     ///
-    /// [`InvalidVariable`], and nothing is changed then.
+    /// [`InvalidVariable`]; nothing is changed.
     pub fn set(&mut self, layer: Layer, name: &str, value: &str) -> Result<(), InvalidVariable> {
         self.environment.set(name, value)?;
         let before = self.sources.insert(name.to_owned(), layer);
         if let Some(before) = before.filter(|before| *before != layer) {
-            let unused = Unused { name: name.to_owned(), layer: before, by: Some(layer) };
+            let unused = UnusedVariable { name: name.to_owned(), layer: before, by: Some(layer) };
             self.unused.push(unused);
         }
         Ok(())
@@ -122,7 +121,7 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// [`InvalidVariable`] for the first that cannot be set.
+    /// [`InvalidVariable`] for the first invalid variable.
     pub fn set_all(
         &mut self,
         layer: Layer,
@@ -131,22 +130,22 @@ impl Layers {
         variables.iter().try_for_each(|(name, value)| self.set(layer, name, value))
     }
 
-    /// Takes a variable out, for good unless a later layer sets it.
+    /// Removes a variable. A later layer may set it again.
     pub fn leave_out(&mut self, name: &str) {
         self.environment.remove(name);
         if let Some(layer) = self.sources.remove(name) {
-            self.unused.push(Unused { name: name.to_owned(), layer, by: None });
+            self.unused.push(UnusedVariable { name: name.to_owned(), layer, by: None });
         }
     }
 
-    /// The variables so far, in order of name.
+    /// Returns the variables so far, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter()
     }
 
-    /// The environment, who set each variable of it, and what was not used.
+    /// Returns the environment, the layer of each variable, and the unused variables.
     #[must_use]
-    pub fn into_parts(self) -> (Environment, BTreeMap<String, Layer>, Vec<Unused>) {
+    pub fn into_parts(self) -> (Environment, BTreeMap<String, Layer>, Vec<UnusedVariable>) {
         (self.environment, self.sources, self.unused)
     }
 }
@@ -162,8 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_later_layer_wins_and_it_is_known_over_whom() {
-        let mut layers = Layers::inherited(&variables(&[("EDITOR", "vi"), ("LANG", "C")]));
+    fn later_layer_overrides_and_records_the_earlier_one() {
+        let mut layers =
+            Layers::new(variables(&[("EDITOR", "vi"), ("LANG", "C")]).try_into().unwrap());
 
         layers.set_all(Layer::Shared, &variables(&[("EDITOR", "nano"), ("A", "1")])).unwrap();
         layers.set_all(Layer::Pane, &variables(&[("A", "2")])).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_those_of_the_records() {
+    fn as_str_matches_json() {
         for layer in Layer::ALL {
             assert_eq!(serde_json::to_value(layer).unwrap(), layer.as_str());
         }
@@ -193,10 +193,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is set in whatever layers: every variable has the value of the last layer that
-        /// set it, exactly one source, and every other setting is accounted for.
+        /// Each variable has the value of the last layer that set it and exactly one source; all
+        /// other settings are recorded as unused.
         #[test]
-        fn nothing_is_set_without_a_source_and_nothing_is_lost_silently(
+        fn every_setting_is_in_effect_or_recorded_as_unused(
             settings in proptest::collection::vec((1_usize..8, "[A-C]", "[a-z]{1,3}"), 0..40)
         ) {
             let mut settings = settings;

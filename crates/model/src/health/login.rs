@@ -1,27 +1,27 @@
-//! How the agent of a pane is logged in, and whether that works (B1).
+//! Checks of how the agent of a pane logs in (B1).
 
-use super::{Finding, Kind, Severity, Subject};
+use super::{Finding, FindingKind, Severity, Subject};
 use crate::agent::probe::{Program, Verdict};
 use crate::isolation::Login;
 
-/// What is known of the login of a pane now.
+/// The present state of a pane's login.
 #[derive(Clone, Debug)]
-pub struct Evidence<'a> {
-    /// How it was to be logged in when it was planned.
+pub struct LoginEvidence<'a> {
+    /// The planned login.
     pub login: &'a Login,
-    /// The program in it, as far as it was found and asked.
+    /// The program of the agent, if found and probed.
     pub program: Option<&'a Program>,
-    /// There is a login in the shared store now.
+    /// Whether the shared store contains a login.
     pub store_has_login: bool,
-    /// There is a login in the pane's own directory.
+    /// Whether the pane's directory contains a login.
     pub own_login: bool,
-    /// The pane runs that agent itself, and not a shell in which it may be typed.
+    /// Whether the pane runs the agent itself, and not a shell from which it may be started.
     pub is_own_agent: bool,
-    /// What to do where a release does not use the shared login.
+    /// The hint for a version that does not support the shared login.
     pub otherwise: &'a str,
 }
 
-/// How a check of the shared login came out, in a few words; none where nothing depends on it.
+/// Returns the result of probing the shared login as a short text; none if it is not used.
 #[must_use]
 pub fn note(login: &Login, program: Option<&Program>) -> Option<String> {
     match login {
@@ -32,61 +32,63 @@ pub fn note(login: &Login, program: Option<&Program>) -> Option<String> {
     Some(match verdict {
         None => "not checked yet".to_owned(),
         Some((program, Verdict::Honoured)) => {
-            format!("checked with {}: honoured", program.title())
+            format!("supported by {}", program.title())
         }
         Some((program, Verdict::Ignored)) => {
-            format!("not honoured by {}: this pane will ask", program.title())
+            format!("not supported by {}: this pane will ask for a login", program.title())
         }
         Some((program, Verdict::Unclear { why })) => {
-            format!("{} could not be checked: {why}", program.title())
+            format!("{} could not be probed: {why}", program.title())
         }
     })
 }
 
-/// How a pane's agent is logged in, or that it will ask.
+/// Reports how a pane's agent logs in, or that it will ask.
 #[must_use]
-pub fn judge(pane: &Subject, evidence: &Evidence<'_>) -> Finding {
-    let info = |evidence: String| Finding::new(Severity::Info, pane, Kind::Login, evidence, "");
+pub fn judge(pane: &Subject, evidence: &LoginEvidence<'_>) -> Finding {
+    let info =
+        |evidence: String| Finding::new(Severity::Info, pane, FindingKind::Login, evidence, "");
     match evidence.login {
-        Login::Users => info("by your own login: nothing is kept apart".to_owned()),
-        Login::Variable { name } => info(format!("by {name} in its environment")),
+        Login::Users => info("your own login, without isolation".to_owned()),
+        Login::Variable { name } => info(format!("{name} in its environment")),
         Login::Store { dir, .. } | Login::Asks { store: Some(dir) } => stored(pane, evidence, dir),
         Login::Asks { store: None } if evidence.own_login => {
-            info("by a login of its own, in the pane's directory".to_owned())
+            info("a login in the pane's directory".to_owned())
         }
         Login::Asks { store: None } => {
-            let remedy = "log in in the pane, or start it with a key in the environment; no \
-                          action is needed if its configuration names a provider that needs none";
+            let remedy = "log in inside the pane, or start it with a key in its environment; no \
+                          action is needed if its provider requires no login";
             let seen = "no key in its environment, and no login in its directory";
-            Finding::new(Severity::Info, pane, Kind::WillAsk, seen, remedy)
+            Finding::new(Severity::Info, pane, FindingKind::WillAsk, seen, remedy)
         }
     }
 }
 
-/// How it is with the login that all panes share.
-fn stored(pane: &Subject, evidence: &Evidence<'_>, dir: &str) -> Finding {
-    let info = |evidence: String| Finding::new(Severity::Info, pane, Kind::Login, evidence, "");
+/// Reports the state of the shared login.
+fn stored(pane: &Subject, evidence: &LoginEvidence<'_>, dir: &str) -> Finding {
+    let info =
+        |evidence: String| Finding::new(Severity::Info, pane, FindingKind::Login, evidence, "");
     let verdict = evidence.program.and_then(|program| program.verdict.as_ref());
     let ignored = verdict == Some(&Verdict::Ignored);
-    // Only a pane that stands at the question now needs somebody.
+    // Only a running agent is waiting for a login.
     let matters = pane.live && evidence.is_own_agent;
     let severity = if matters { Severity::Warning } else { Severity::Info };
     if evidence.own_login && (ignored || !evidence.store_has_login) {
-        return info("by a login of its own, in the pane's directory".to_owned());
+        return info("a login in the pane's directory".to_owned());
     }
     if ignored {
         let title = evidence.program.map(Program::title).unwrap_or_default();
-        let seen = format!("{title} was asked with a made-up login in a store, and saw none");
-        return Finding::new(severity, pane, Kind::LoginIgnored, seen, evidence.otherwise);
+        let seen = format!("{title} did not find a test login in a store");
+        return Finding::new(severity, pane, FindingKind::LoginIgnored, seen, evidence.otherwise);
     }
     if !evidence.store_has_login {
         let seen = format!("no key in its environment, and no login in `{dir}`");
-        let remedy = "log in in this pane: all panes share that login; or start it with a key in \
-                      the environment";
-        return Finding::new(severity, pane, Kind::WillAsk, seen, remedy);
+        let remedy = "log in inside this pane (all panes share that login), or start it with a key \
+                      in its environment";
+        return Finding::new(severity, pane, FindingKind::WillAsk, seen, remedy);
     }
     let note = note(evidence.login, evidence.program).unwrap_or_default();
-    info(format!("by your login in `{dir}`, which all panes share ({note})"))
+    info(format!("your login in `{dir}`, shared by all panes ({note})"))
 }
 
 #[cfg(test)]
@@ -110,19 +112,19 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_how_the_check_came_out() {
+    fn note_describes_the_result_of_the_probe() {
         let unclear = Verdict::unclear("it did not end within 15s");
         let cases = [
             (None, "not checked yet"),
             (Some(program(None)), "not checked yet"),
-            (Some(program(Some(Verdict::Honoured))), "checked with claude 2.1.325: honoured"),
+            (Some(program(Some(Verdict::Honoured))), "supported by claude 2.1.325"),
             (
                 Some(program(Some(Verdict::Ignored))),
-                "not honoured by claude 2.1.325: this pane will ask",
+                "not supported by claude 2.1.325: this pane will ask for a login",
             ),
             (
                 Some(program(Some(unclear))),
-                "claude 2.1.325 could not be checked: it did not end within 15s",
+                "claude 2.1.325 could not be probed: it did not end within 15s",
             ),
         ];
         for (program, expected) in cases {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_that_will_ask_is_told_of_where_somebody_has_to_answer() {
+    fn missing_login_is_a_warning_only_for_a_running_agent() {
         let honoured = Some(program(Some(Verdict::Honoured)));
         let ignored = Some(program(Some(Verdict::Ignored)));
         let variable = Login::Variable { name: "ANTHROPIC_API_KEY".to_owned() };
@@ -141,24 +143,24 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             // login     program    stored  own    agent  live   what follows
-            (&variable,  &ignored,  false,  false, true,  true,  info,    Kind::Login),
-            (&store(),   &honoured, true,   false, true,  true,  info,    Kind::Login),
-            (&store(),   &None,     true,   false, true,  true,  info,    Kind::Login),
-            (&asks(),    &honoured, true,   false, true,  true,  info,    Kind::Login),
-            (&store(),   &honoured, false,  false, true,  true,  warning, Kind::WillAsk),
-            (&asks(),    &None,     false,  false, true,  true,  warning, Kind::WillAsk),
-            (&asks(),    &None,     false,  false, false, true,  info,    Kind::WillAsk),
-            (&asks(),    &None,     false,  false, true,  false, info,    Kind::WillAsk),
-            (&asks(),    &None,     false,  true,  true,  true,  info,    Kind::Login),
-            (&store(),   &ignored,  true,   false, true,  true,  warning, Kind::LoginIgnored),
-            (&store(),   &ignored,  true,   false, false, true,  info,    Kind::LoginIgnored),
-            (&store(),   &ignored,  true,   true,  true,  true,  info,    Kind::Login),
-            (&nothing,   &None,     false,  false, true,  true,  info,    Kind::WillAsk),
-            (&nothing,   &None,     false,  true,  true,  true,  info,    Kind::Login),
-            (&Login::Users, &None,  false,  false, true,  true,  info,    Kind::Login),
+            (&variable,  &ignored,  false,  false, true,  true,  info,    FindingKind::Login),
+            (&store(),   &honoured, true,   false, true,  true,  info,    FindingKind::Login),
+            (&store(),   &None,     true,   false, true,  true,  info,    FindingKind::Login),
+            (&asks(),    &honoured, true,   false, true,  true,  info,    FindingKind::Login),
+            (&store(),   &honoured, false,  false, true,  true,  warning, FindingKind::WillAsk),
+            (&asks(),    &None,     false,  false, true,  true,  warning, FindingKind::WillAsk),
+            (&asks(),    &None,     false,  false, false, true,  info,    FindingKind::WillAsk),
+            (&asks(),    &None,     false,  false, true,  false, info,    FindingKind::WillAsk),
+            (&asks(),    &None,     false,  true,  true,  true,  info,    FindingKind::Login),
+            (&store(),   &ignored,  true,   false, true,  true,  warning, FindingKind::LoginIgnored),
+            (&store(),   &ignored,  true,   false, false, true,  info,    FindingKind::LoginIgnored),
+            (&store(),   &ignored,  true,   true,  true,  true,  info,    FindingKind::Login),
+            (&nothing,   &None,     false,  false, true,  true,  info,    FindingKind::WillAsk),
+            (&nothing,   &None,     false,  true,  true,  true,  info,    FindingKind::Login),
+            (&Login::Users, &None,  false,  false, true,  true,  info,    FindingKind::Login),
         ];
         for (login, program, stored, own, agent, live, severity, kind) in table {
-            let evidence = Evidence {
+            let evidence = LoginEvidence {
                 login,
                 program: program.as_ref(),
                 store_has_login: stored,

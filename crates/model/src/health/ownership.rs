@@ -1,74 +1,76 @@
-//! The launch record: whether it is of its pane, and keeps it where it belongs (R5).
+//! Checks of the launch record: whether it belongs to its pane and stays in its directories (R5).
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Kind, Severity, Subject};
+use super::{Finding, FindingKind, Severity, Subject};
 use crate::config::AgentConfig;
 use crate::ids::SessionId;
 use crate::isolation::Method;
 use crate::launch::LaunchRecord;
+use crate::launch::isolation::required;
 
-/// Where a record was found, and what it has to agree with.
+/// The location of a record, and the values it must agree with.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// The file.
+pub struct RecordLocation<'a> {
+    /// The path of the record.
     pub path: &'a str,
-    /// The session that it lies in.
+    /// The session that contains it.
     pub session: SessionId,
     /// The state root.
     pub root: &'a str,
-    /// Us.
+    /// The user id of the daemon.
     pub us: u32,
-    /// The agents that the user has defined.
+    /// The user-defined agents.
     pub agents: &'a BTreeMap<String, AgentConfig>,
 }
 
-/// A record that is not there, or not what was written.
+/// Reports a record that is missing or damaged.
 #[must_use]
 pub fn unreadable(pane: &Subject, why: &str) -> Finding {
     let id = pane.id.short();
     let remedy = if pane.live {
-        "it runs on; put the record back from a backup, or it cannot be restored".to_owned()
+        "it keeps running; restore the record from a backup, or the pane cannot be restored later"
+            .to_owned()
     } else {
         format!(
-            "it cannot be restored; `ccmux read {id} --log` has its output, `ccmux close {id}` \
+            "it cannot be restored; `ccmux read {id} --log` shows its output, `ccmux close {id}` \
              removes it"
         )
     };
-    Finding::new(Severity::Error, pane, Kind::RecordUnreadable, why, remedy)
+    Finding::new(Severity::Error, pane, FindingKind::RecordUnreadable, why, remedy)
 }
 
-/// What is wrong with a record.
+/// Checks a record.
 #[must_use]
-pub fn judge(pane: &Subject, record: &LaunchRecord, place: &Place<'_>) -> Vec<Finding> {
+pub fn judge(pane: &Subject, record: &LaunchRecord, place: &RecordLocation<'_>) -> Vec<Finding> {
     let path = place.path;
     let mut findings = Vec::new();
     let mut error = |kind, evidence: String| {
         let remedy = format!(
-            "find out who wrote `{path}`; close the pane with `ccmux close {}` and start a new one",
+            "find out what wrote `{path}`; close the pane with `ccmux close {}` and start a new one",
             pane.id.short()
         );
         findings.push(Finding::new(Severity::Error, pane, kind, evidence, remedy));
     };
     if record.pane != pane.id {
-        error(Kind::RecordOfAnother, format!("`{path}` names pane {}", record.pane));
+        error(FindingKind::RecordOfAnother, format!("`{path}` names pane {}", record.pane));
     }
     if record.session != place.session {
-        error(Kind::RecordOfAnother, format!("`{path}` names session {}", record.session));
+        error(FindingKind::RecordOfAnother, format!("`{path}` names session {}", record.session));
     }
     if let Some(owner) = record.owner.filter(|owner| *owner != place.us) {
-        let evidence = format!("`{path}` names user {owner}, we are user {}", place.us);
-        error(Kind::RecordOwner, evidence);
+        let evidence = format!("`{path}` names user {owner}, not user {}", place.us);
+        error(FindingKind::RecordOwner, evidence);
     }
     let away = astray(pane, record, place);
     if !away.is_empty() {
-        error(Kind::RecordElsewhere, format!("in `{path}`: {}", away.join("; ")));
+        error(FindingKind::RecordElsewhere, format!("in `{path}`: {}", away.join("; ")));
     }
     findings
 }
 
-/// What in a record leads away from where the pane's directories are.
-fn astray(pane: &Subject, record: &LaunchRecord, place: &Place<'_>) -> Vec<String> {
+/// Returns the entries of a record that point outside the pane's directories.
+fn astray(pane: &Subject, record: &LaunchRecord, place: &RecordLocation<'_>) -> Vec<String> {
     let isolation = &record.isolation;
     let mut away = Vec::new();
     for (path, own) in isolation.places(place.root, pane.id) {
@@ -77,12 +79,12 @@ fn astray(pane: &Subject, record: &LaunchRecord, place: &Place<'_>) -> Vec<Strin
         }
     }
     if isolation.method == Method::Home && isolation.home.is_none() {
-        away.push("no home of its own".to_owned());
+        away.push("no home directory".to_owned());
     }
     if isolation.method != Method::None && isolation.dirs.is_empty() {
-        away.push("no directory of its own".to_owned());
+        away.push("no agent directory".to_owned());
     }
-    for (name, own) in isolation.required(place.root, pane.id, place.agents) {
+    for (name, own) in required(isolation, place.root, pane.id, place.agents) {
         match record.env.get(&name) {
             Some(value) if value == own => {}
             Some(value) => away.push(format!("{name}={value} instead of {own}")),
@@ -100,7 +102,7 @@ mod tests {
     fn judged(change: impl FnOnce(&mut LaunchRecord)) -> Vec<(String, String)> {
         let agents = BTreeMap::new();
         let mut record = record(1);
-        let place = Place {
+        let place = RecordLocation {
             path: "/s/pane.json",
             session: record.session,
             root: "/s",
@@ -113,25 +115,25 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_planned_for_its_pane_is_well() {
+    fn planned_record_has_no_finding() {
         assert_eq!(judged(|_| {}), []);
-        assert_eq!(judged(|record| record.owner = None), [], "older releases did not name it");
+        assert_eq!(judged(|record| record.owner = None), [], "as in records of older releases");
     }
 
     #[test]
-    fn a_record_of_somebody_else_or_to_elsewhere_is_told_with_what_it_says() {
+    fn foreign_or_misdirected_record_is_reported_with_the_evidence() {
         type Change = fn(&mut LaunchRecord);
         #[rustfmt::skip]
-        let table: [(Change, Kind, &str); 7] = [
-            (|r| r.pane = super::super::testing::pane(2, true).id, Kind::RecordOfAnother, "names pane"),
-            (|r| r.session = SessionId::from_random([9; 16]), Kind::RecordOfAnother, "names session"),
-            (|r| r.owner = Some(0), Kind::RecordOwner, "user 0"),
+        let table: [(Change, FindingKind, &str); 7] = [
+            (|r| r.pane = super::super::testing::pane(2, true).id, FindingKind::RecordOfAnother, "names pane"),
+            (|r| r.session = SessionId::from_random([9; 16]), FindingKind::RecordOfAnother, "names session"),
+            (|r| r.owner = Some(0), FindingKind::RecordOwner, "user 0"),
             (|r| r.isolation.dirs[0].path = "/home/me/.claude".to_owned(),
-                Kind::RecordElsewhere, "`/home/me/.claude` instead of `/s/claude-configs/pane-"),
-            (|r| r.isolation.temp = Some("/tmp".to_owned()), Kind::RecordElsewhere, "`/tmp`"),
+                FindingKind::RecordElsewhere, "`/home/me/.claude` instead of `/s/claude-configs/pane-"),
+            (|r| r.isolation.temp = Some("/tmp".to_owned()), FindingKind::RecordElsewhere, "`/tmp`"),
             (|r| r.env.set("CLAUDE_CONFIG_DIR", "/x").unwrap(),
-                Kind::RecordElsewhere, "CLAUDE_CONFIG_DIR=/x"),
-            (|r| r.env.remove("CODEX_HOME"), Kind::RecordElsewhere, "no CODEX_HOME"),
+                FindingKind::RecordElsewhere, "CLAUDE_CONFIG_DIR=/x"),
+            (|r| r.env.remove("CODEX_HOME"), FindingKind::RecordElsewhere, "no CODEX_HOME"),
         ];
         for (change, kind, evidence) in table {
             let findings = judged(change);

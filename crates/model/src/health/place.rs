@@ -1,43 +1,43 @@
-//! Files and directories of ours: there, real, and for their owner alone (R3).
+//! Checks of the files and directories of ccmux: existence, type, owner and permissions (R3).
 
-use super::{Finding, Kind, Severity, Subject};
+use super::{Finding, FindingKind, Severity, Subject};
 
-/// What has a name on disk; links are not followed.
+/// The type of a file, without following links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A directory.
     Directory,
     /// A regular file.
     File,
-    /// A symbolic link, to this.
+    /// A symbolic link, with its target.
     Link(String),
     /// Anything else.
     Other,
 }
 
-/// What was seen at one place.
+/// The metadata of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// What it is.
+pub struct FileInfo {
+    /// Its type.
     pub shape: Shape,
-    /// The user that it belongs to.
+    /// The user id of its owner.
     pub owner: u32,
-    /// Who may do what with it.
+    /// Its mode.
     pub mode: u32,
-    /// Device and number: the same for two names of one thing.
+    /// Device and inode number.
     pub identity: (u64, u64),
 }
 
-/// A place, and what was seen there.
+/// An observed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// The place.
+pub struct FileObservation {
+    /// The path.
     pub path: String,
-    /// What was seen, or why nothing was.
-    pub found: Result<Found, String>,
+    /// The metadata, or the error.
+    pub found: Result<FileInfo, String>,
 }
 
-/// What a place should hold.
+/// The expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// A directory.
@@ -55,49 +55,54 @@ impl Expected {
     }
 }
 
-/// What is wrong with a place of a pane.
+/// Checks a path of a pane.
 #[must_use]
 pub fn of_pane(
     pane: &Subject,
-    sighting: &Sighting,
+    observed: &FileObservation,
     expected: Expected,
     us: u32,
 ) -> Option<Finding> {
     let missing = if pane.live { Severity::Error } else { Severity::Warning };
-    judge(&pane.to_string(), missing, &pane.again(), sighting, expected, us)
+    judge(&pane.to_string(), missing, &pane.again(), observed, expected, us)
 }
 
-/// What is wrong with a place of the daemon's.
+/// Checks a path of the daemon.
 #[must_use]
-pub fn of_root(subject: &str, sighting: &Sighting, expected: Expected, us: u32) -> Option<Finding> {
-    let again = "`ccmux daemon stop`; the next command makes it again";
-    judge(subject, Severity::Error, again, sighting, expected, us)
+pub fn of_root(
+    subject: &str,
+    observed: &FileObservation,
+    expected: Expected,
+    us: u32,
+) -> Option<Finding> {
+    let again = "`ccmux daemon stop`; the next command recreates it";
+    judge(subject, Severity::Error, again, observed, expected, us)
 }
 
 fn judge(
     subject: &str,
     missing: Severity,
     again: &str,
-    sighting: &Sighting,
+    observed: &FileObservation,
     expected: Expected,
     us: u32,
 ) -> Option<Finding> {
-    let path = &sighting.path;
+    let path = &observed.path;
     let error = |kind, evidence: String, remedy: String| {
         Some(Finding::new(Severity::Error, subject, kind, evidence, remedy))
     };
-    let found = match &sighting.found {
+    let found = match &observed.found {
         Ok(found) => found,
         Err(why) => {
             let evidence = format!("`{path}`: {why}");
-            let remedy = format!("make it again: {again}");
-            return Some(Finding::new(missing, subject, Kind::Missing, evidence, remedy));
+            let remedy = format!("recreate it: {again}");
+            return Some(Finding::new(missing, subject, FindingKind::Missing, evidence, remedy));
         }
     };
-    let put_back = format!("find out who put it there, move it away, and make ours again: {again}");
+    let put_back = format!("find out what created it, move it away, and recreate ours: {again}");
     match (&found.shape, expected) {
         (Shape::Link(to), _) => {
-            return error(Kind::Link, format!("`{path}` is a link to `{to}`"), put_back);
+            return error(FindingKind::Link, format!("`{path}` is a link to `{to}`"), put_back);
         }
         (Shape::Directory, Expected::Directory) | (Shape::File, Expected::File) => {}
         (shape, _) => {
@@ -106,18 +111,18 @@ fn judge(
                 Shape::File => "a file",
                 Shape::Link(_) | Shape::Other => "neither a file nor a directory",
             };
-            return error(Kind::OtherThing, format!("`{path}` is {what}"), put_back);
+            return error(FindingKind::OtherThing, format!("`{path}` is {what}"), put_back);
         }
     }
     if found.owner != us {
-        let evidence = format!("`{path}` belongs to user {}, we are user {us}", found.owner);
-        return error(Kind::Foreign, evidence, put_back);
+        let evidence = format!("`{path}` belongs to user {}, not to user {us}", found.owner);
+        return error(FindingKind::Foreign, evidence, put_back);
     }
     let mode = found.mode & 0o7777;
     if mode & 0o077 != 0 {
         let wanted = expected.mode();
         let evidence = format!("`{path}` has mode {mode:04o}, not {wanted}");
-        return error(Kind::Open, evidence, format!("`chmod {wanted} {path}`"));
+        return error(FindingKind::Open, evidence, format!("`chmod {wanted} {path}`"));
     }
     None
 }
@@ -129,46 +134,46 @@ mod tests {
 
     const US: u32 = 1000;
 
-    fn at(shape: Shape, owner: u32, mode: u32) -> Result<Found, String> {
-        Ok(Found { shape, owner, mode, identity: (1, 2) })
+    fn at(shape: Shape, owner: u32, mode: u32) -> Result<FileInfo, String> {
+        Ok(FileInfo { shape, owner, mode, identity: (1, 2) })
     }
 
     #[test]
-    fn only_a_directory_of_ours_for_us_alone_is_well() {
+    fn only_a_private_directory_of_the_user_has_no_finding() {
         let link = Shape::Link("/elsewhere".to_owned());
         #[rustfmt::skip]
         let table = [
             (at(Shape::Directory, US, 0o040_700), None),
             (at(Shape::Directory, US, 0o040_500), None),
-            (Err("it is not there".to_owned()),   Some((Kind::Missing, "it is not there"))),
-            (at(link, US, 0o120_777),             Some((Kind::Link, "`/elsewhere`"))),
-            (at(Shape::File, US, 0o100_600),      Some((Kind::OtherThing, "a file"))),
-            (at(Shape::Other, US, 0o010_600),     Some((Kind::OtherThing, "neither"))),
-            (at(Shape::Directory, 0, 0o040_700),  Some((Kind::Foreign, "user 0"))),
-            (at(Shape::Directory, US, 0o040_755), Some((Kind::Open, "mode 0755, not 0700"))),
-            (at(Shape::Directory, US, 0o040_710), Some((Kind::Open, "mode 0710"))),
+            (Err("it is not there".to_owned()),   Some((FindingKind::Missing, "it is not there"))),
+            (at(link, US, 0o120_777),             Some((FindingKind::Link, "`/elsewhere`"))),
+            (at(Shape::File, US, 0o100_600),      Some((FindingKind::OtherThing, "a file"))),
+            (at(Shape::Other, US, 0o010_600),     Some((FindingKind::OtherThing, "neither"))),
+            (at(Shape::Directory, 0, 0o040_700),  Some((FindingKind::Foreign, "user 0"))),
+            (at(Shape::Directory, US, 0o040_755), Some((FindingKind::Open, "mode 0755, not 0700"))),
+            (at(Shape::Directory, US, 0o040_710), Some((FindingKind::Open, "mode 0710"))),
         ];
         for (found, expected) in table {
-            let sighting = Sighting { path: "/s/dir".to_owned(), found };
-            let finding = of_pane(&pane(1, true), &sighting, Expected::Directory, US);
+            let observed = FileObservation { path: "/s/dir".to_owned(), found };
+            let finding = of_pane(&pane(1, true), &observed, Expected::Directory, US);
             match (finding, expected) {
                 (None, None) => {}
                 (Some(finding), Some((kind, evidence))) => {
-                    assert_eq!(finding.what, kind.as_str(), "{sighting:?}");
+                    assert_eq!(finding.what, kind.as_str(), "{observed:?}");
                     assert!(finding.evidence.contains(evidence), "{finding:?}");
                     assert!(finding.evidence.contains("`/s/dir`"), "{finding:?}");
                     assert_eq!(finding.severity, Severity::Error);
                     assert!(!finding.remedy.is_empty());
                 }
-                (finding, expected) => panic!("{sighting:?}: {finding:?}, not {expected:?}"),
+                (finding, expected) => panic!("{observed:?}: {finding:?}, not {expected:?}"),
             }
         }
     }
 
     #[test]
-    fn what_is_missing_is_worse_for_a_pane_that_lives() {
+    fn missing_directory_is_an_error_only_for_a_running_pane() {
         let path = "/s/dir".to_owned();
-        let nothing = Sighting { path, found: Err("it is not there".to_owned()) };
+        let nothing = FileObservation { path, found: Err("it is not there".to_owned()) };
         let severity = |live| {
             let finding = of_pane(&pane(1, live), &nothing, Expected::Directory, US);
             finding.unwrap().severity
@@ -178,13 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn files_are_held_to_their_own_mode() {
-        let sighting =
-            |mode| Sighting { path: "/s/pane.json".to_owned(), found: at(Shape::File, US, mode) };
+    fn file_requires_mode_0600() {
+        let observed = |mode| FileObservation {
+            path: "/s/pane.json".to_owned(),
+            found: at(Shape::File, US, mode),
+        };
 
-        let open = of_root("state root", &sighting(0o100_644), Expected::File, US).unwrap();
+        let open = of_root("state root", &observed(0o100_644), Expected::File, US).unwrap();
 
         assert_eq!(open.remedy, "`chmod 0600 /s/pane.json`");
-        assert_eq!(of_root("state root", &sighting(0o100_600), Expected::File, US), None);
+        assert_eq!(of_root("state root", &observed(0o100_600), Expected::File, US), None);
     }
 }

@@ -1,12 +1,12 @@
-//! The process at the head of a pane: whether it really has what keeps it apart (R6).
+//! Checks of a pane's first process: whether it really has the isolation variables (R6).
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Kind, Severity, Subject};
+use super::{Finding, FindingKind, Severity, Subject};
 use crate::environment::is_secret;
 
-/// What is wrong with the environment of the process at the head of a pane. None stands for one
-/// that the system does not show.
+/// Checks the environment of a pane's first process; `environment` is none if the kernel does not
+/// show it.
 #[must_use]
 pub fn judge(
     pane: &Subject,
@@ -16,8 +16,8 @@ pub fn judge(
 ) -> Option<Finding> {
     let Some(found) = environment else {
         let evidence = format!("`/proc/{pid}/environ` cannot be read");
-        let remedy = "none is needed if the program runs as another user, as sudo does";
-        return Some(Finding::new(Severity::Info, pane, Kind::Hidden, evidence, remedy));
+        let remedy = "no action is needed if the program runs as another user, as with sudo";
+        return Some(Finding::new(Severity::Info, pane, FindingKind::Hidden, evidence, remedy));
     };
     let wrong: Vec<String> = expected
         .iter()
@@ -33,22 +33,23 @@ pub fn judge(
     }
     let evidence = format!("process {pid}: {}", wrong.join("; "));
     let remedy = format!(
-        "the command takes its environment away (`env -i`, a wrapper): change it; start the pane \
-         again with {}",
+        "the command removes its environment (`env -i`, a wrapper): change it, and restart the \
+         pane with {}",
         pane.again()
     );
-    Some(Finding::new(Severity::Error, pane, Kind::Unprotected, evidence, remedy))
+    Some(Finding::new(Severity::Error, pane, FindingKind::Unprotected, evidence, remedy))
 }
 
-/// How it is with a pane of root's for which what panes share could not be closed (R18).
-pub const SHARED_IS_OPEN: &str = "it is root's, and the system does not let ccmux mount what panes \
-                                  share read-only for it: only modes protect it, and not from root";
+/// The state of a root pane whose shared directory could not be mounted read-only (R18).
+pub const SHARED_IS_OPEN: &str = "the pane runs as root, and the system does not allow ccmux to \
+                                  mount the shared directory read-only: its permissions do not \
+                                  restrict root";
 
-/// Of such a pane.
+/// Reports such a pane.
 #[must_use]
 pub fn shared_is_open(pane: &Subject) -> Finding {
-    let remedy = "run ccmux as another user, or in a container that may mount";
-    Finding::new(Severity::Info, pane, Kind::SharedOpen, SHARED_IS_OPEN, remedy)
+    let remedy = "run ccmux as another user, or in a container with permission to mount";
+    Finding::new(Severity::Info, pane, FindingKind::SharedOpen, SHARED_IS_OPEN, remedy)
 }
 
 #[cfg(test)]
@@ -66,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_every_variable_is_well() {
+    fn process_with_all_variables_has_no_finding() {
         let all = [("A_DIR", "/s/a"), ("A_KEY", "hunter2"), ("CCMUX_PANE_ID", "p1"), ("X", "y")];
         assert_eq!(judged(Some(&all)), None);
     }
 
     #[test]
-    fn what_is_missing_or_different_is_named_without_secrets() {
+    fn missing_and_different_variables_are_reported_without_secrets() {
         let found = [("A_DIR", "/home/me"), ("A_KEY", "hunter3")];
 
         let finding = judged(Some(&found)).unwrap();
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_not_taken_for_wrong() {
+    fn invisible_environment_is_not_an_error() {
         assert_eq!(judged(None).unwrap().severity, Severity::Info);
     }
 }

@@ -1,25 +1,25 @@
-//! The saved state of a pane: damaged, set aside, or not ours to replace (R22).
+//! Findings about the saved state of a pane (R22).
 
-use super::{Finding, Kind, Severity, Subject};
+use super::{Finding, FindingKind, Severity, Subject};
 
-/// What is in place is not what was written, or is of another pane.
+/// Reports a state that is damaged or belongs to another pane.
 #[must_use]
 pub fn damaged(pane: &Subject, why: &str) -> Finding {
-    let remedy = "it is set aside, and a new one written, when the pane is next started or ends";
-    Finding::new(Severity::Warning, pane, Kind::StateDamaged, why, remedy)
+    let remedy = "the next start or end of the pane sets it aside and writes a new one";
+    Finding::new(Severity::Warning, pane, FindingKind::StateDamaged, why, remedy)
 }
 
-/// One that was damaged is kept under another name.
+/// Reports a damaged state that was set aside.
 #[must_use]
 pub fn set_aside(pane: &Subject, kept_as: &str) -> Finding {
-    let evidence = format!("it is kept as `{kept_as}`");
-    let remedy = "a new one took its place; find out who wrote to it, then remove the file";
-    Finding::new(Severity::Warning, pane, Kind::StateDamaged, evidence, remedy)
+    let evidence = format!("it was moved to `{kept_as}`");
+    let remedy = "it has been replaced; find out what damaged it, then remove the file";
+    Finding::new(Severity::Warning, pane, FindingKind::StateDamaged, evidence, remedy)
 }
 
-/// It can be neither used nor replaced.
+/// Reports a state that can be neither used nor replaced.
 #[must_use]
 pub fn untouchable(pane: &Subject, why: &str) -> Finding {
-    let remedy = "use the release that wrote it, or move the file away";
-    Finding::new(Severity::Warning, pane, Kind::StateUntouchable, why, remedy)
+    let remedy = "use the version of ccmux that wrote it, or move the file away";
+    Finding::new(Severity::Warning, pane, FindingKind::StateUntouchable, why, remedy)
 }

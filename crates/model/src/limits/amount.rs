@@ -1,41 +1,41 @@
-//! Amounts of bytes as people write them: `512M`, `1G`, `1536K`.
+//! Amounts of bytes: `512M`, `1G`, `1536K`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The units, the largest first.
+/// The units, largest first.
 const UNITS: [(char, u64); 4] = [('T', 1 << 40), ('G', 1 << 30), ('M', 1 << 20), ('K', 1 << 10)];
 
-/// So many bytes.
+/// A number of bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Amount(pub u64);
 
-/// Why a text is not an amount that can be used.
+/// A text that is not a valid amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAmount {
     /// Not a number and a unit.
     #[error("{0:?} is not an amount: write a whole number and one of K, M, G, T")]
     Form(String),
-    /// More bytes than can be counted.
-    #[error("{0:?} is more than any machine has")]
+    /// The number of bytes overflows.
+    #[error("{0:?} is too large")]
     TooMuch(String),
-    /// Less than makes sense where it stands.
+    /// The amount is below the minimum.
     #[error("{found:?} is less than {least}")]
     TooLittle {
-        /// What was written.
+        /// The text.
         found: String,
-        /// The least that is possible.
+        /// The minimum.
         least: Amount,
     },
 }
 
 impl Amount {
-    /// Reads an amount that is not less than `least`.
+    /// Parses an amount of at least `least`.
     ///
     /// # Errors
     ///
@@ -48,13 +48,13 @@ impl Amount {
         Ok(amount)
     }
 
-    /// For people: at most one digit after the point, rounded up.
+    /// Formats the amount with at most one decimal digit, rounded up.
     #[must_use]
     pub fn about(self) -> String {
         let Some((unit, size)) = UNITS.iter().find(|(_, size)| self.0 >= *size) else {
             return self.0.to_string();
         };
-        // Saturated: nobody has that many bytes, and a wrong last digit would not matter.
+        // Saturating: the last digit of such a number does not matter.
         let tenths = self.0.saturating_mul(10).div_ceil(*size);
         match tenths % 10 {
             0 => format!("{}{unit}", tenths / 10),
@@ -63,7 +63,7 @@ impl Amount {
     }
 }
 
-/// In the largest unit that takes no fraction, as [`FromStr`] reads it.
+/// Formats the amount in the largest unit that needs no fraction; [`FromStr`] reads it back.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |(_, size): &&(char, u64)| self.0 > 0 && self.0.is_multiple_of(*size);
@@ -79,7 +79,7 @@ impl FromStr for Amount {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let form = || InvalidAmount::Form(text.to_owned());
-        // `1G`, `1GB` and `1GiB` are the same to whoever writes them.
+        // `1G`, `1GB` and `1GiB` mean the same.
         let short = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
         let unit = short.chars().last().map(|last| last.to_ascii_uppercase());
         let unit = UNITS.iter().find(|(letter, _)| Some(*letter) == unit);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_amount_is_a_number_and_a_unit() {
+    fn amount_parses_a_number_and_a_unit() {
         let cases = [
             ("1G", Some(1 << 30)),
             ("1GiB", Some(1 << 30)),
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn amount_round_trips() {
         for bytes in [0, 1, 1023, 1024, 1 << 20, (1 << 30) + 1, 3 << 40, u64::MAX] {
             assert_eq!(Amount(bytes).to_string().parse(), Ok(Amount(bytes)));
         }
     }
 
     #[test]
-    fn people_get_one_digit_after_the_point() {
+    fn about_shows_one_decimal_digit() {
         let cases =
             [(0, "0"), (1023, "1023"), (1536, "1.5K"), (1 << 30, "1G"), (880 << 20, "880M")];
         for (bytes, text) in cases {

@@ -1,33 +1,33 @@
-//! When to measure the disk that a pane takes, and what follows from it.
+//! When to measure the disk usage of a pane.
 //!
-//! Measuring means going through every directory of the pane, so it is done only where it can tell
-//! something new. What the processes of a pane have written in their lives is cheap to ask, and a
-//! pane cannot have grown by more than that. So:
+//! A measurement walks all directories of the pane, so it is made only if it may show something new.
+//! The number of bytes that the processes of a pane have written is cheap to query, and a pane cannot
+//! have grown by more than that. Therefore, at each check:
 //!
-//! - nothing written since the last look: nothing has grown, and the next look comes twice as late;
-//! - written, and even if all of it was new the pane is below half of its limit: not measured;
-//! - otherwise measured, the sooner again the nearer the limit is, but never so often that
-//!   measuring takes more than a small part of the time.
+//! - nothing was written since the last check: no measurement, and the interval doubles;
+//! - even if everything written were new, the pane would be below half of its limit: no measurement;
+//! - otherwise, measure. The closer the limit, the shorter the interval, but measurements never take
+//!   more than a small part of the time.
 
 use std::time::Duration;
 
-/// The first look, and the one after something was written.
+/// The interval before the first check, and after something was written.
 pub const SOON: Duration = Duration::from_secs(1);
 
-/// The shortest time between two measurements of a pane near its limit.
+/// The minimum interval between two measurements of a pane close to its limit.
 const NEAR: Duration = Duration::from_millis(250);
 
-/// An idle pane is looked at this rarely in the end.
+/// The maximum interval between two checks of an idle pane.
 pub const RARELY: Duration = Duration::from_secs(64);
 
-/// A pane that writes, but is far from its limit, is measured at least this often: not everything
-/// that takes disk is written by its own processes.
+/// The maximum interval between two measurements of a writing pane that is far from its limit, as
+/// other processes may also write to its directories.
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// Measuring may take this part of the time.
+/// The maximum part of the time that measurements may take.
 const PART: u32 = 20;
 
-/// A limit and what is known about it.
+/// A disk limit and the state of its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
     limit: u64,
@@ -38,29 +38,29 @@ pub struct Gauge {
     level: Level,
 }
 
-/// A measurement.
+/// The last measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measured {
     used: u64,
-    /// What had been written by then.
+    /// The bytes written until then.
     written: Option<u64>,
-    /// How long it took.
+    /// The duration of the measurement.
     took: Duration,
 }
 
-/// How full it is.
+/// The fill level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// There is room.
+    /// Below four fifths.
     Fine,
-    /// Four fifths are taken.
+    /// At least four fifths of the limit.
     Near,
-    /// More is taken than may be.
+    /// Over the limit.
     Over,
 }
 
 impl Level {
-    /// How full something is of which `used` is taken and `limit` may be.
+    /// Returns the level of a usage.
     #[must_use]
     pub fn of(used: u64, limit: u64) -> Self {
         if used > limit {
@@ -74,7 +74,7 @@ impl Level {
 }
 
 impl Gauge {
-    /// Nothing is known yet.
+    /// Makes a gauge without a measurement.
     #[must_use]
     pub fn new(limit: u64) -> Self {
         Self {
@@ -87,49 +87,49 @@ impl Gauge {
         }
     }
 
-    /// Another limit for the same pane. What is told about the old one may be told again.
+    /// Returns the gauge with another limit. All levels can be reported again.
     #[must_use]
     pub fn with_limit(self, limit: u64) -> Self {
         Self { limit, interval: SOON, level: Level::Fine, ..self }
     }
 
-    /// What may be taken.
+    /// Returns the limit.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// What was taken when it was last measured.
+    /// Returns the usage at the last measurement.
     #[must_use]
     pub fn used(&self) -> Option<u64> {
         self.measured.map(|measured| measured.used)
     }
 
-    /// How long until the next look.
+    /// Returns the time until the next check.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Something happened in the pane: the next look need not wait as long as for an idle one.
+    /// Shortens the interval of an idle pane, because there was activity in it.
     pub fn stir(&mut self) {
         self.interval = self.interval.min(SOON);
     }
 
-    /// A look found that so much has been written in the pane's life, as far as that can be told,
-    /// `waited` after the look before. Whether to measure now.
+    /// Performs a check, `waited` after the previous one, with the number of bytes ever written by
+    /// the pane if known. Returns true if a measurement must be made now.
     pub fn look(&mut self, written: Option<u64>, waited: Duration) -> bool {
         self.since_measured = self.since_measured.saturating_add(waited);
         let before = std::mem::replace(&mut self.written, written);
         let Some(Measured { used, written: then, took }) = self.measured else { return true };
         let (Some(written), Some(then)) = (written, then) else {
-            // Nobody can tell: measured as often as a busy pane that is far from its limit.
+            // Unknown: measure as often as a writing pane that is far from its limit.
             self.interval = self.pace(used, took);
             return self.since_measured >= AT_LEAST.min(self.interval);
         };
         if before == Some(written) {
             self.interval = (self.interval * 2).min(RARELY);
-            // What was written before that look may not have been worth a measurement then.
+            // The bytes written before that check may not have been measured.
             return written > then && self.since_measured >= AT_LEAST;
         }
         self.interval = self.pace(used, took);
@@ -139,7 +139,7 @@ impl Gauge {
         rested && could_be_near || self.since_measured >= AT_LEAST
     }
 
-    /// A measurement found so much, and took so long. What is new about it, if anything is.
+    /// Records a measurement and its duration. Returns the level if it must be reported.
     pub fn measure(&mut self, used: u64, took: Duration) -> Option<Level> {
         self.measured = Some(Measured { used, written: self.written, took });
         self.since_measured = Duration::ZERO;
@@ -149,10 +149,10 @@ impl Gauge {
         (level > before).then_some(level)
     }
 
-    /// The time to the next look at a pane that writes.
+    /// Returns the interval of a writing pane.
     fn pace(&self, used: u64, took: Duration) -> Duration {
-        let wish = if used >= self.limit / 2 { NEAR } else { SOON };
-        wish.max(took * PART).min(AT_LEAST)
+        let interval = if used >= self.limit / 2 { NEAR } else { SOON };
+        interval.max(took * PART).min(AT_LEAST)
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_pane_is_looked_at_ever_more_rarely_and_never_measured() {
+    fn idle_pane_is_checked_less_often_and_never_measured() {
         let mut gauge = measured(5);
 
         let mut waits = Vec::new();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_come_near_the_limit_is_not_measured_at_once() {
+    fn pane_far_from_its_limit_is_not_measured() {
         let mut gauge = measured(GIB / 10);
 
         assert!(!gauge.look(Some(GIB / 10), SOON));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_that_goes_on_writing_little_is_measured_now_and_then() {
+    fn slowly_writing_pane_is_measured_occasionally() {
         let mut gauge = measured(5);
 
         let measured = (1..=60).filter(|second| {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn near_the_limit_looks_are_frequent_unless_measuring_is_slow() {
+    fn pane_close_to_its_limit_is_checked_often_unless_measuring_is_slow() {
         let mut gauge = measured(GIB / 2);
         assert_eq!(gauge.interval(), NEAR);
 
@@ -218,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn every_level_is_told_once_until_there_is_room_again() {
+    fn level_is_reported_once_until_usage_drops() {
         let mut gauge = Gauge::new(100);
-        let told =
+        let reported =
             [10, 79, 80, 90, 100, 101, 200, 50, 85, 300].map(|used| gauge.measure(used, QUICK));
 
         let (near, over) = (Some(Level::Near), Some(Level::Over));
-        assert_eq!(told, [None, None, near, None, None, over, None, None, near, over]);
+        assert_eq!(reported, [None, None, near, None, None, over, None, None, near, over]);
     }
 
     #[test]
-    fn a_larger_limit_is_a_new_one() {
+    fn changed_limit_is_reported_again() {
         let mut gauge = Gauge::new(100);
         assert_eq!(gauge.measure(200, QUICK), Some(Level::Over));
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_tell_what_was_written_it_is_measured_regularly() {
+    fn pane_with_unknown_writes_is_measured_regularly() {
         let mut gauge = Gauge::new(GIB);
         assert!(gauge.look(None, SOON));
         gauge.measure(5, QUICK);

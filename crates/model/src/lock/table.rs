@@ -1,20 +1,20 @@
-//! The table of locks: who gets what, and who waits.
+//! The lock table: grants locks and queues requests.
 //!
 //! # Rules
 //!
-//! - Locks of different owners that claim a common file in modes that do not allow each other are
-//!   never held at once. What an owner has never stands in its own way.
-//! - Several paths are granted together or not at all; who waits for several holds none of them.
-//! - Whoever has a path already, in this mode or a stronger one, gets the same lock again. Asking
-//!   for a stronger one replaces it: under the same id, with a new token.
-//! - Waiting is in order of asking: nobody passes an earlier one whom it would keep out. The one
-//!   exception is who holds what that earlier one waits for: to make it wait would help nobody.
-//! - A wait that closes a circle of owners, each of whom waits for what the next one holds, is
-//!   refused. Each owner is taken to do one thing at a time.
-//! - A token is higher than every one before it.
+//! - Two owners never hold locks that cover a common file in incompatible modes. Locks of the same
+//!   owner never conflict.
+//! - Several paths are locked together or not at all; a waiting request holds none of them.
+//! - A request for a path that its owner has locked in this or a stronger mode returns the same lock.
+//!   A request for a stronger mode replaces the lock, with the same id and a new token.
+//! - Requests are granted in order: none overtakes an earlier one that it would block. The exception
+//!   is an owner that holds a lock for which the earlier one waits, as queueing it would block both.
+//! - A wait that closes a cycle of owners, each waiting for a lock of the next, is refused. This
+//!   assumes that each owner makes one request at a time.
+//! - Tokens only increase.
 //!
-//! Time, ids and the fate of owners come from outside. What has to be remembered is collected as
-//! [`Change`]s, to be taken with [`Table::take_changes`] after every call.
+//! Time, ids and the end of owners are input. Changes to be stored are collected as
+//! [`TableChange`]s, to be taken with [`Table::take_changes`] after every call.
 
 mod order;
 
@@ -27,68 +27,68 @@ use crate::time::Timestamp;
 
 use order::stands_against;
 
-/// Now, by both clocks.
+/// The current time, of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// The one that decides.
+    /// The monotonic clock, used for decisions.
     pub moment: Moment,
-    /// The one that people read.
+    /// The wall clock, for display.
     pub wall: Timestamp,
 }
 
-/// What somebody wants.
+/// A request for locks.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The paths, each with the id that its lock would get.
+    /// The paths, each with the id of its lock.
     pub wanted: Vec<(LockId, LockPath)>,
-    /// How much of them.
+    /// The mode.
     pub mode: LockMode,
-    /// For whom.
+    /// The owner.
     pub owner: Owner,
-    /// The length of a lease that is only renewed when asked for, in milliseconds.
+    /// The duration of a lease without automatic renewal, in milliseconds.
     pub ttl: Option<u64>,
-    /// What for.
+    /// The tag.
     pub tag: Option<String>,
-    /// Until when to wait; none does not wait at all.
+    /// Until when to wait; none means not to wait.
     pub deadline: Option<Moment>,
 }
 
-/// Names one who waits.
+/// The id of a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What became of a question.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was granted.
+pub enum LockOutcome {
+    /// The locks were granted.
     Granted(Vec<Held>),
-    /// It waits; [`Table::serve`] or [`Table::give_up`] will tell.
+    /// The request waits; [`Table::serve`] or [`Table::give_up`] returns its result.
     Waits(Ticket),
-    /// These stand in the way.
+    /// These locks block the request.
     Conflict(Vec<Held>),
-    /// Waiting would never end.
-    Deadlock(Vec<Step>),
+    /// Waiting would be a deadlock.
+    Deadlock(Vec<DeadlockStep>),
 }
 
-/// One step of a circle of waiting.
+/// A step of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Who waits.
+pub struct DeadlockStep {
+    /// The waiting owner.
     pub who: Owner,
-    /// For what, which somebody else has.
+    /// The lock that it waits for.
     pub held: Held,
 }
 
-/// What has to be remembered.
+/// A change to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// This lock is held, now with these properties.
+pub enum TableChange {
+    /// This lock is held, with these properties.
     Put(Box<Held>),
     /// The lock with this token is no longer held.
     Drop(Token),
 }
 
-/// There is no such lock, or its token is another one.
+/// The lock is not held, or has another token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
 
@@ -98,7 +98,7 @@ struct Waiting {
     ask: Ask,
 }
 
-/// What two owners are compared by.
+/// The identity of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Pane(PaneId),
@@ -114,90 +114,90 @@ impl Holder {
     }
 }
 
-/// The table.
+/// The lock table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     held: BTreeMap<Token, Held>,
     ids: HashMap<LockId, Token>,
     names: BTreeMap<Key, Vec<Token>>,
     holdings: HashMap<Holder, usize>,
-    /// In order of asking.
+    /// In the order of requests.
     waiting: Vec<Waiting>,
     last_token: Token,
     turns: u64,
-    changes: Vec<Change>,
+    changes: Vec<TableChange>,
 }
 
 impl Table {
-    /// An empty table whose tokens are all higher than this one.
+    /// Makes an empty table whose tokens are higher than this one.
     #[must_use]
     pub fn after(token: Token) -> Self {
         Self { last_token: token, ..Self::default() }
     }
 
-    /// Takes in a lock that was granted earlier.
+    /// Adds a lock that was granted earlier.
     pub fn restore(&mut self, held: Held) {
         self.last_token = self.last_token.max(held.token);
         self.insert(held);
     }
 
-    /// The token given last.
+    /// Returns the last token.
     #[must_use]
     pub fn last_token(&self) -> Token {
         self.last_token
     }
 
-    /// Every lock, oldest first.
+    /// Returns all locks, oldest first.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
         self.held.values()
     }
 
-    /// Who waits, in order.
+    /// Returns the waiting requests, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (Ticket, &Ask)> {
         self.waiting.iter().map(|waiting| (waiting.ticket, &waiting.ask))
     }
 
-    /// How many wait for this lock.
+    /// Returns the number of requests that wait for this lock.
     #[must_use]
     pub fn waiting_for(&self, held: &Held) -> usize {
         self.waiting.iter().filter(|waiting| stands_against(held, &waiting.ask)).count()
     }
 
-    /// What has changed since this was called last.
-    pub fn take_changes(&mut self) -> Vec<Change> {
+    /// Returns the changes since the last call.
+    pub fn take_changes(&mut self) -> Vec<TableChange> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Whether this owner holds or waits for anything.
+    /// Returns true if this owner holds or waits for a lock.
     #[must_use]
     pub fn concerns(&self, owner: &Owner) -> bool {
         self.holdings.contains_key(&Holder::of(owner))
             || self.waiting.iter().any(|waiting| waiting.ask.owner.is(owner))
     }
 
-    /// Grants what was asked for, or says why not. After [`Outcome::Waits`], [`Table::serve`] is
-    /// to be called: that the asker now waits may let others pass.
-    pub fn acquire(&mut self, ask: Ask, now: Now) -> Outcome {
+    /// Grants a request, queues it, or returns why not. After [`LockOutcome::Waits`], call
+    /// [`Table::serve`], because the queued request may let others pass.
+    pub fn acquire(&mut self, ask: Ask, now: Now) -> LockOutcome {
         self.turns += 1;
         let turn = self.turns;
         let holders = self.against(&ask);
         if holders.is_empty() && !self.must_queue(&ask, self.waiting.len()) {
-            return Outcome::Granted(self.grant(&ask, turn, now));
+            return LockOutcome::Granted(self.grant(&ask, turn, now));
         }
-        // One that is over already is told so by the next [`Table::give_up`].
+        // An expired deadline is reported by the next `Table::give_up`.
         if ask.deadline.is_none() {
-            return Outcome::Conflict(self.in_the_way(&ask, self.waiting.len()));
+            return LockOutcome::Conflict(self.in_the_way(&ask, self.waiting.len()));
         }
-        if let Some(circle) = self.circle(&ask) {
-            return Outcome::Deadlock(circle);
+        if let Some(cycle) = self.cycle(&ask) {
+            return LockOutcome::Deadlock(cycle);
         }
         let ticket = Ticket(turn);
         self.waiting.push(Waiting { ticket, ask });
-        Outcome::Waits(ticket)
+        LockOutcome::Waits(ticket)
     }
 
-    /// Grants what can be granted to those who wait, in order. To be called whenever a lock or a
-    /// waiter has gone.
+    /// Grants waiting requests in order, as far as possible. Call it whenever a lock or a waiting
+    /// request was removed.
     pub fn serve(&mut self, now: Now) -> Vec<(Ticket, Vec<Held>)> {
         let mut served = Vec::new();
         let mut at = 0;
@@ -212,14 +212,14 @@ impl Table {
         served
     }
 
-    /// Lets somebody wait no longer; whether it did.
+    /// Cancels a waiting request. Returns false if it was not waiting.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| waiting.ticket != ticket);
         before != self.waiting.len()
     }
 
-    /// Those who have waited long enough, with what stands in their way. They wait no longer.
+    /// Removes the requests whose deadline has passed, and returns them with the blocking locks.
     pub fn give_up(&mut self, now: Now) -> Vec<(Ticket, Vec<Held>)> {
         let late = |waiting: &Waiting| waiting.ask.deadline.is_some_and(|at| at <= now.moment);
         let mut given_up = Vec::new();
@@ -230,7 +230,7 @@ impl Table {
         given_up
     }
 
-    /// Those who wait for an owner that is gone. They wait no longer.
+    /// Removes and returns the waiting requests of an owner that has ended.
     pub fn forget(&mut self, owner: &Owner) -> Vec<Ticket> {
         let gone = |waiting: &Waiting| waiting.ask.owner.is(owner);
         let tickets = self.waiting.iter().filter(|waiting| gone(waiting));
@@ -239,7 +239,7 @@ impl Table {
         tickets
     }
 
-    /// The lock with this id, if it is held and its token is this one.
+    /// Returns the lock with this id, if it is held and has this token.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Table {
         if token.is_none_or(|token| token == found.token) { Ok(found) } else { Err(NotHeld) }
     }
 
-    /// The lock with this token, if it is held and stands for this path.
+    /// Returns the lock with this token, if it is held and covers this path.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl Table {
         self.held.get(&token).filter(|held| held.path.meets(path)).ok_or(NotHeld)
     }
 
-    /// The locks that stand for this path.
+    /// Returns the locks that cover this path.
     #[must_use]
     pub fn on(&self, path: &LockPath) -> Vec<Held> {
         let mut tokens: Vec<Token> = self.near(path).collect();
@@ -267,7 +267,7 @@ impl Table {
         tokens.iter().filter_map(|token| self.held.get(token)).cloned().collect()
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     ///
     /// # Errors
     ///
@@ -277,14 +277,14 @@ impl Table {
         self.remove(token).ok_or(NotHeld)
     }
 
-    /// Gives every lock back of which this is true.
-    pub fn release_all(&mut self, given_back: impl Fn(&Held) -> bool) -> Vec<Held> {
+    /// Releases all locks that match.
+    pub fn release_all(&mut self, matches: impl Fn(&Held) -> bool) -> Vec<Held> {
         let tokens: Vec<Token> =
-            self.held.values().filter(|held| given_back(held)).map(|held| held.token).collect();
+            self.held.values().filter(|held| matches(held)).map(|held| held.token).collect();
         tokens.into_iter().filter_map(|token| self.remove(token)).collect()
     }
 
-    /// Begins the lease of a lock anew.
+    /// Renews the lease of a lock.
     ///
     /// # Errors
     ///
@@ -293,17 +293,17 @@ impl Table {
         let token = self.get(id, token)?.token;
         let held = self.held.get_mut(&token).ok_or(NotHeld)?;
         held.lease.until = now.moment.after(held.lease.length);
-        self.changes.push(Change::Put(Box::new(held.clone())));
+        self.changes.push(TableChange::Put(Box::new(held.clone())));
         Ok(held.clone())
     }
 
-    /// The locks whose lease has come to its end. The caller renews or releases each.
+    /// Returns the locks with an expired lease. The caller renews or releases each of them.
     #[must_use]
     pub fn due(&self, now: Now) -> Vec<Held> {
         self.held.values().filter(|held| held.lease.until <= now.moment).cloned().collect()
     }
 
-    /// When somebody has waited long enough or a lease ends next.
+    /// Returns the time of the next expiry of a deadline or a lease.
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         let leases = self.held.values().map(|held| held.lease.until);
@@ -311,7 +311,7 @@ impl Table {
         leases.chain(waits).min()
     }
 
-    /// The locks of others that this cannot be granted beside.
+    /// Returns the locks of other owners that conflict with a request.
     fn against(&self, ask: &Ask) -> Vec<Token> {
         let mut found = Vec::new();
         for (_, path) in &ask.wanted {
@@ -328,7 +328,7 @@ impl Table {
         found
     }
 
-    /// The lock on exactly this path that the asker has already.
+    /// Returns the lock on exactly this path that the requesting owner already holds.
     fn own(&self, ask: &Ask, path: &LockPath) -> Option<&Held> {
         let tokens = self.names.get(path.keys.first()?)?;
         let locks = tokens.iter().map(|token| &self.held[token]);
@@ -336,7 +336,7 @@ impl Table {
         locks.filter(|held| held.owner.is(&ask.owner)).find(same)
     }
 
-    /// The locks that have a file in common with this path; some may be named twice.
+    /// Returns the locks that have a file in common with this path, possibly with duplicates.
     fn near(&self, path: &LockPath) -> impl Iterator<Item = Token> {
         let mut found = Vec::new();
         for key in &path.keys {
@@ -372,9 +372,9 @@ impl Table {
         granted
     }
 
-    /// The lock that the asker has already. Of two leases and two purposes the longer one counts.
+    /// Extends the lock that the owner already holds to the longer lease and the wider purpose.
     fn again(&mut self, own: &Held, ask: &Ask, now: Now) -> Held {
-        let held = self.held.get_mut(&own.token).expect("it was just found");
+        let held = self.held.get_mut(&own.token).expect("`own` is in the table");
         let lease = lease(ask, now);
         held.lease.automatic |= lease.automatic;
         held.lease.length = held.lease.length.max(lease.length);
@@ -384,7 +384,7 @@ impl Table {
         } else {
             held.tag.clone_from(&ask.tag);
         }
-        self.changes.push(Change::Put(Box::new(held.clone())));
+        self.changes.push(TableChange::Put(Box::new(held.clone())));
         held.clone()
     }
 
@@ -409,7 +409,7 @@ impl Table {
             tag: ask.tag.clone(),
             turn,
         };
-        self.changes.push(Change::Put(Box::new(held.clone())));
+        self.changes.push(TableChange::Put(Box::new(held.clone())));
         self.insert(held.clone());
         held
     }
@@ -441,7 +441,7 @@ impl Table {
                 self.holdings.remove(&holder);
             }
         }
-        self.changes.push(Change::Drop(token));
+        self.changes.push(TableChange::Drop(token));
         Some(held)
     }
 }
@@ -452,13 +452,13 @@ fn lease(ask: &Ask, now: Now) -> Lease {
     Lease { acquired: now.wall, until, length, automatic: ask.ttl.is_none() }
 }
 
-/// The names above this one, nearest first.
+/// Returns the keys of all parent directories, nearest first.
 fn ancestors(key: &Key) -> impl Iterator<Item = Key> {
     let space = &key.space;
     let mut rest = key.path.as_str();
     std::iter::from_fn(move || {
         let path = match rest.rfind('/') {
-            // The root of the file system is `/`, that of a repository is the empty name.
+            // The root of the file system is `/`, the root of a repository is empty.
             Some(0) if rest.len() > 1 => "/",
             Some(at) if at > 0 => &rest[..at],
             None if !rest.is_empty() => "",

@@ -1,8 +1,7 @@
-//! From the word that a sender wrote to the panes that are meant (R30).
+//! Resolution of a message's address to panes (R30).
 //!
-//! A route never leaves the session that it is looked for in. A pane is named by its name, its id
-//! or the beginning of its id; a group by `role:R`, `unit:U`, `managers`, `workers` or `all`, and
-//! the sender is never in it.
+//! An address is resolved within one session. It is the name, the id or an id prefix of a pane, or a
+//! group: `role:R`, `unit:U`, `managers`, `workers` or `all`, which never includes the sender.
 
 use std::fmt;
 
@@ -16,26 +15,26 @@ use crate::team::is_manager;
 pub struct Member {
     /// The pane.
     pub pane: PaneId,
-    /// What people call it.
+    /// Its name.
     pub name: Name,
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
-    /// The unit it belongs to.
+    /// Its unit.
     pub unit: Option<String>,
 }
 
-/// Why there is nobody to say something to.
+/// An address without a recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRoute {
-    /// No pane of the session is meant.
-    Nobody,
-    /// Several panes could be meant by what can only mean one.
-    Several(Vec<Member>),
-    /// Only the sender itself is meant.
-    Oneself,
+    /// No pane of the session matches.
+    NotFound,
+    /// Several panes match an id prefix.
+    Ambiguous(Vec<Member>),
+    /// Only the sender matches.
+    OnlySender,
 }
 
-/// The panes that `to` means, in the order of `members`.
+/// Returns the panes that `to` addresses, in the order of `members`.
 ///
 /// # Errors
 ///
@@ -48,8 +47,8 @@ pub fn route(to: &str, sender: Option<PaneId>, members: &[Member]) -> Result<Vec
             meant.iter().copied().filter(|pane| Some(*pane) != sender).collect();
         return match (others.is_empty(), meant.is_empty()) {
             (false, _) => Ok(others),
-            (true, true) => Err(NoRoute::Nobody),
-            (true, false) => Err(NoRoute::Oneself),
+            (true, true) => Err(NoRoute::NotFound),
+            (true, false) => Err(NoRoute::OnlySender),
         };
     }
     let is_prefix =
@@ -60,14 +59,14 @@ pub fn route(to: &str, sender: Option<PaneId>, members: &[Member]) -> Result<Vec
         None => members.iter().filter(is_prefix).collect(),
     };
     match found.as_slice() {
-        [] => Err(NoRoute::Nobody),
-        [one] if Some(one.pane) == sender => Err(NoRoute::Oneself),
+        [] => Err(NoRoute::NotFound),
+        [one] if Some(one.pane) == sender => Err(NoRoute::OnlySender),
         [one] => Ok(vec![one.pane]),
-        several => Err(NoRoute::Several(several.iter().map(|&member| member.clone()).collect())),
+        several => Err(NoRoute::Ambiguous(several.iter().map(|&member| member.clone()).collect())),
     }
 }
 
-/// Several panes under one word.
+/// A group of panes.
 enum Group<'a> {
     All,
     Managers,
@@ -95,7 +94,7 @@ impl<'a> Group<'a> {
         match self {
             Self::All => true,
             Self::Managers => manages,
-            // A shell that somebody opened beside the team is no worker.
+            // A shell that was opened in addition to the team is not a worker.
             Self::Workers => !manages && (member.role.is_some() || member.unit.is_some()),
             Self::Role(role) => member.role.as_deref() == Some(*role),
             Self::Unit(unit) => member.unit.as_deref() == Some(*unit),
@@ -141,7 +140,7 @@ mod tests {
         ]
     }
 
-    /// Whom a message from `from` goes to (R30).
+    /// Returns the names of the recipients of a message from `from` (R30).
     fn routed(to: &str, from: Option<&str>) -> Result<String, NoRoute> {
         let team = team();
         let of_name = |name: &str| team.iter().find(|m| m.name.as_str() == name).unwrap().pane;
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_means_the_panes_that_it_says() {
+    fn address_resolves_to_the_matching_panes() {
         let table = [
             ("dev1", Some("pm"), "dev1"),
             ("dev1", None, "dev1"),
@@ -176,23 +175,26 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_means_nobody_or_only_the_sender_is_an_error() {
-        for nobody in ["", "dev", "dev3", "role:ops", "unit:", "role:", "team:web", "050", "9999"] {
-            assert_eq!(routed(nobody, None), Err(NoRoute::Nobody), "to {nobody:?}");
+    fn address_without_a_recipient_is_rejected() {
+        for unknown in ["", "dev", "dev3", "role:ops", "unit:", "role:", "team:web", "050", "9999"]
+        {
+            assert_eq!(routed(unknown, None), Err(NoRoute::NotFound), "to {unknown:?}");
         }
         for (to, from) in [("qa", "qa"), ("role:qa", "qa"), ("role:pm", "pm"), ("0505", "qa")] {
-            assert_eq!(routed(to, Some(from)), Err(NoRoute::Oneself), "to {to:?}");
+            assert_eq!(routed(to, Some(from)), Err(NoRoute::OnlySender), "to {to:?}");
         }
     }
 
     #[test]
-    fn a_name_goes_before_an_id_and_an_id_that_several_have_is_never_guessed() {
+    fn name_precedes_id_and_ambiguous_prefix_is_never_guessed() {
         let mut team = team();
         team.push(member(8, "0505", None, None));
         let (dup, twin) = (team[2].pane, member(3, "twin", None, None));
         team.push(Member { pane: dup, ..twin });
 
         assert_eq!(route("0505", None, &team), Ok(vec![team[7].pane]));
-        assert!(matches!(route("0303", None, &team), Err(NoRoute::Several(two)) if two.len() == 2));
+        assert!(
+            matches!(route("0303", None, &team), Err(NoRoute::Ambiguous(two)) if two.len() == 2)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! From the panes that a team describes to the panes that are wanted, one by one.
+//! Expansion of a team's description into individual panes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,76 +6,76 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{MOST_PANES, READY_WITHIN_MOST, Ready, TeamPane};
-use crate::config::nearest::nearest;
 use crate::isolation::Method;
-use crate::limits::LimitWishes;
+use crate::limits::LimitOverrides;
 use crate::name::Name;
+use crate::nearest::nearest;
 use crate::workspace::WorkspaceKind;
 
-/// The longest first word to an agent, in bytes.
+/// The maximum length of a prompt, in bytes.
 const LONGEST_PROMPT: usize = 64 << 10;
 
-/// One pane that is wanted.
+/// The description of one pane of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedPane {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
-    /// What it is for.
+    /// Its role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The agent in it.
+    /// Its agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The unit that it belongs to.
+    /// Its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Name>,
-    /// The tree that it works in.
+    /// Its kind of workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceKind>,
-    /// How its agent is kept apart.
+    /// Its isolation method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Method>,
-    /// The directory to start in, absolute.
+    /// The directory to start in, as an absolute path.
     pub cwd: String,
-    /// Variables of it.
+    /// Its environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Program and arguments, or arguments of the agent.
     #[serde(default)]
     pub command: Vec<String>,
-    /// What its agent is told first.
+    /// The first prompt for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Panes that have to be ready first.
+    /// Panes that must be ready first.
     #[serde(default)]
     pub after: Vec<Name>,
-    /// When it is ready.
+    /// The condition for it to be ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// What it may take.
+    /// Its resource limits.
     #[serde(default)]
-    pub limits: LimitWishes,
+    pub limits: LimitOverrides,
 }
 
-/// Something that is wrong with a team.
+/// An error in a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct TeamFault {
-    /// Which pane of the description, counted from 0; none if it is about all of them.
+    /// The index of the invalid pane; none if the error is about all panes.
     pub pane: Option<usize>,
-    /// What is wrong, with the key concerned.
+    /// The error message, with the key concerned.
     pub why: String,
 }
 
-/// The panes that are wanted. Relative directories begin at `base`.
+/// Expands the descriptions into panes. Relative directories start at `base`.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with them, in their order; never nothing.
+/// All errors, in the order of the panes.
 pub fn expand(panes: &[TeamPane], base: &str) -> Result<Vec<WantedPane>, Vec<TeamFault>> {
     let mut faults = Vec::new();
     let mut wanted: Vec<(usize, WantedPane)> = Vec::new();
-    // What a name in `after` stands for: a pane, or all that were made by one count.
+    // The panes that a name in `after` refers to: one, or all that a count made.
     let mut stands_for: BTreeMap<Name, Vec<Name>> = BTreeMap::new();
     let explicit: BTreeSet<Name> = panes.iter().filter_map(|pane| pane.name.clone()).collect();
     for (at, pane) in panes.iter().enumerate() {
@@ -87,7 +87,7 @@ pub fn expand(panes: &[TeamPane], base: &str) -> Result<Vec<WantedPane>, Vec<Tea
         let base_name = pane.name.clone().unwrap_or_else(|| default_name(pane).free(taken));
         for name in names(&base_name, pane.count, &mut say) {
             if wanted.iter().any(|(_, other)| other.name == name) {
-                say(format!("two panes are called `{name}`"));
+                say(format!("duplicate pane name `{name}`"));
                 continue;
             }
             stands_for.entry(name.clone()).or_default().push(name.clone());
@@ -98,10 +98,10 @@ pub fn expand(panes: &[TeamPane], base: &str) -> Result<Vec<WantedPane>, Vec<Tea
         }
     }
     if panes.is_empty() {
-        faults.push(TeamFault { pane: None, why: "there is no pane in it".to_owned() });
+        faults.push(TeamFault { pane: None, why: "the team has no panes".to_owned() });
     }
     if wanted.len() > MOST_PANES {
-        let why = format!("there are {} panes, and {MOST_PANES} at most", wanted.len());
+        let why = format!("the team has {} panes; the maximum is {MOST_PANES}", wanted.len());
         faults.push(TeamFault { pane: None, why });
     }
     resolve_after(&mut wanted, &stands_for, &mut faults);
@@ -116,18 +116,18 @@ pub fn expand(panes: &[TeamPane], base: &str) -> Result<Vec<WantedPane>, Vec<Tea
     }
 }
 
-/// The name of a pane that nobody named.
+/// Returns the default name of a pane.
 fn default_name(pane: &TeamPane) -> Name {
     let program = pane.command.first().map(|path| path.rsplit('/').next().unwrap_or_default());
     let text = pane.role.as_deref().or(pane.agent.as_deref()).or(program);
     Name::near(text.unwrap_or("shell"))
 }
 
-/// The names of the panes that one description makes.
+/// Returns the names of the panes that one description makes.
 fn names(base: &Name, count: Option<u32>, say: &mut impl FnMut(String)) -> Vec<Name> {
     let Some(count) = count else { return vec![base.clone()] };
     if count == 0 || usize::try_from(count).is_ok_and(|count| count > MOST_PANES) {
-        say(format!("`count` is 1 to {MOST_PANES}, not {count}"));
+        say(format!("`count` must be 1 to {MOST_PANES}, not {count}"));
         return Vec::new();
     }
     let mut names = Vec::new();
@@ -162,18 +162,18 @@ fn one(pane: &TeamPane, name: Name, base: &str) -> WantedPane {
 
 fn check(pane: &TeamPane, say: &mut impl FnMut(String)) {
     if !pane.args.is_empty() && pane.agent.is_none() && pane.command.is_empty() {
-        say("`args` needs an `agent` or a `command` that they are for".to_owned());
+        say("`args` requires an `agent` or a `command`".to_owned());
     }
     if pane.prompt.as_ref().is_some_and(|prompt| prompt.len() > LONGEST_PROMPT) {
-        say(format!("`prompt` has more than {LONGEST_PROMPT} bytes"));
+        say(format!("`prompt` is longer than {LONGEST_PROMPT} bytes"));
     }
     let Some(ready) = &pane.ready else { return };
     let said = [ready.text.is_some(), ready.port, ready.idle].into_iter().filter(|said| *said);
     if said.count() != 1 {
-        say("`ready` says one of `text`, `port = true` and `idle = true`".to_owned());
+        say("`ready` requires exactly one of `text`, `port = true` and `idle = true`".to_owned());
     }
     if ready.timeout.is_some_and(|timeout| !(1..=READY_WITHIN_MOST).contains(&timeout)) {
-        say(format!("`ready.timeout` is 1 to {READY_WITHIN_MOST} seconds"));
+        say(format!("`ready.timeout` must be 1 to {READY_WITHIN_MOST} seconds"));
     }
 }
 
@@ -189,8 +189,7 @@ fn resolve_after(
                 let known = stands_for.keys().map(Name::as_str);
                 let meant = nearest(name.as_str(), known);
                 let meant = meant.map(|name| format!("; did you mean `{name}`?"));
-                let why =
-                    format!("`after`: there is no pane `{name}`{}", meant.unwrap_or_default());
+                let why = format!("`after`: unknown pane `{name}`{}", meant.unwrap_or_default());
                 let fault = TeamFault { pane: Some(*at), why };
                 if !faults.contains(&fault) {
                     faults.push(fault);
@@ -205,13 +204,13 @@ fn resolve_after(
     }
 }
 
-/// Panes that wait for each other, if any do.
+/// Returns an error if panes wait for each other.
 fn cycle(wanted: &[(usize, WantedPane)]) -> Option<TeamFault> {
     let by_name: BTreeMap<&Name, &(usize, WantedPane)> =
         wanted.iter().map(|entry| (&entry.1.name, entry)).collect();
     let mut done: BTreeSet<&Name> = BTreeSet::new();
     for (_, first) in wanted {
-        // Every pane on the way that is being looked at, and how far.
+        // The path from the first pane, with the next dependency of each to visit.
         let mut way: Vec<(&Name, usize)> = vec![(&first.name, 0)];
         while let Some((name, next)) = way.last_mut() {
             let (at, pane) = by_name[*name];
@@ -225,7 +224,7 @@ fn cycle(wanted: &[(usize, WantedPane)]) -> Option<TeamFault> {
                 let mut names: Vec<&str> =
                     way[begin..].iter().map(|(name, _)| name.as_str()).collect();
                 names.push(before.as_str());
-                let why = format!("`after`: they wait for each other: {}", names.join(" → "));
+                let why = format!("`after`: circular dependency: {}", names.join(" → "));
                 return Some(TeamFault { pane: Some(*at), why });
             }
             way.push((before, 0));
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_makes_numbered_panes_and_its_name_stands_for_all_of_them() {
+    fn count_makes_numbered_panes_and_after_can_name_all_of_them() {
         let dev = TeamPane { count: Some(3), cwd: Some("sub".to_owned()), ..pane("dev") };
 
         let wanted = expand(&[dev, after("qa", &["dev"]), after("ux", &["dev2"])], "/src").unwrap();
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_without_a_name_is_called_after_what_it_is() {
+    fn unnamed_pane_is_named_after_its_role_or_agent() {
         let role = TeamPane { role: Some("qa".to_owned()), ..TeamPane::default() };
         let agent = TeamPane { agent: Some("claude".to_owned()), ..TeamPane::default() };
 
@@ -277,28 +276,28 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn expand_reports_all_errors() {
         let many = TeamPane { count: Some(65), ..pane("many") };
         let args = TeamPane { args: vec!["-x".to_owned()], ..pane("args") };
         let ready = TeamPane { ready: Some(Ready::default()), ..pane("ready") };
 
-        let told = faults(&[pane("a"), pane("a"), many, args, ready, after("z", &["reddy"])]);
+        let errors = faults(&[pane("a"), pane("a"), many, args, ready, after("z", &["reddy"])]);
 
-        assert_eq!(told.len(), 5, "{told:?}");
-        assert!(told[0].contains("two panes are called `a`"), "{told:?}");
-        assert!(told[1].contains("1 to 64, not 65"), "{told:?}");
-        assert!(told[2].contains("`args`") && told[3].contains("`ready`"), "{told:?}");
-        assert!(told[4].contains("did you mean `ready`?"), "{told:?}");
-        assert_eq!(faults(&[]), ["there is no pane in it"]);
+        assert_eq!(errors.len(), 5, "{errors:?}");
+        assert!(errors[0].contains("duplicate pane name `a`"), "{errors:?}");
+        assert!(errors[1].contains("1 to 64, not 65"), "{errors:?}");
+        assert!(errors[2].contains("`args`") && errors[3].contains("`ready`"), "{errors:?}");
+        assert!(errors[4].contains("did you mean `ready`?"), "{errors:?}");
+        assert_eq!(faults(&[]), ["the team has no panes"]);
     }
 
     #[test]
-    fn panes_that_wait_for_each_other_are_named() {
-        let told = faults(&[after("a", &["b"]), after("b", &["c"]), after("c", &["b"])]);
-        assert_eq!(told, ["`after`: they wait for each other: b → c → b"]);
+    fn circular_dependency_is_reported_with_its_panes() {
+        let errors = faults(&[after("a", &["b"]), after("b", &["c"]), after("c", &["b"])]);
+        assert_eq!(errors, ["`after`: circular dependency: b → c → b"]);
 
-        let told = faults(&[after("a", &["a"])]);
-        assert_eq!(told, ["`after`: they wait for each other: a → a"]);
+        let errors = faults(&[after("a", &["a"])]);
+        assert_eq!(errors, ["`after`: circular dependency: a → a"]);
         assert!(expand(&[after("a", &["b", "c"]), after("b", &["c"]), pane("c")], "/").is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What has to be done so that there are exactly the panes that are wanted.
+//! The steps from the existing panes to those that a team describes.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use serde::{Deserialize, Serialize};
 use super::WantedPane;
 use crate::name::Name;
 
-/// A pane of the session, as it is.
+/// An existing pane of the session.
 #[derive(Clone, Debug)]
 pub struct CurrentPane {
-    /// What it is called now.
+    /// Its present name.
     pub name: Name,
-    /// As what the team wanted it; none if somebody started it by hand.
+    /// The team's description that it was created from; none if it was started individually.
     pub wanted: Option<WantedPane>,
-    /// Whether its process lives.
+    /// Whether its process is alive.
     pub live: bool,
 }
 
-/// What becomes of one pane.
+/// The action on one pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is made.
+    /// Create it.
     Create,
-    /// It has ended, and is started again.
+    /// Restore it, because it has ended.
     Restore,
-    /// It is as it should be.
+    /// Leave it as it is.
     Keep,
-    /// It has to be replaced.
+    /// Replace it.
     Change,
-    /// It is no longer wanted.
+    /// Close it.
     Remove,
 }
 
 impl Action {
-    /// How a plan shows it.
+    /// Returns the sign that a plan shows.
     #[must_use]
     pub fn sign(self) -> char {
         match self {
@@ -48,27 +48,27 @@ impl Action {
     }
 }
 
-/// One line of a plan.
+/// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The pane, as the team calls it.
+    /// The name of the pane in the team.
     pub pane: Name,
-    /// What becomes of it.
+    /// The action.
     pub action: Action,
-    /// Why, where that is not plain: what differs, or that it has ended already.
+    /// The reasons: the differences, or that the pane has already ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
 }
 
-/// What has to be done. Panes that somebody started by hand are not the team's business, unless
-/// one has the name of a pane that is wanted.
+/// Returns the steps. Panes that were started individually are left alone, unless the team needs
+/// their name.
 #[must_use]
 pub fn plan(current: &[CurrentPane], wanted: &[WantedPane]) -> Vec<Step> {
     let mut steps: Vec<Step> = wanted.iter().map(|pane| step(current, pane)).collect();
     for pane in current {
         let Some(was) = &pane.wanted else { continue };
         if wanted.iter().all(|wanted| wanted.name != was.name) {
-            let ended = (!pane.live).then(|| "has ended already".to_owned());
+            let ended = (!pane.live).then(|| "has already ended".to_owned());
             steps.push(Step {
                 pane: was.name.clone(),
                 action: Action::Remove,
@@ -86,7 +86,7 @@ fn step(current: &[CurrentPane], wanted: &WantedPane) -> Step {
     let (action, why) = match of_team.or_else(by_hand) {
         None => (Action::Create, Vec::new()),
         Some(CurrentPane { wanted: None, .. }) => {
-            (Action::Change, vec!["was not started by a team file".to_owned()])
+            (Action::Change, vec!["was not created by a team file".to_owned()])
         }
         Some(CurrentPane { wanted: Some(was), live, .. }) => {
             match (differences(was, wanted), live) {
@@ -99,8 +99,8 @@ fn step(current: &[CurrentPane], wanted: &WantedPane) -> Step {
     Step { pane: wanted.name.clone(), action, why }
 }
 
-/// What is different. How a pane is started for the first time (`prompt`, `after`, `ready`) makes
-/// no difference to one that is there.
+/// Returns the differences. Keys that only affect the first start (`prompt`, `after`, `ready`) are
+/// ignored.
 fn differences(was: &WantedPane, wanted: &WantedPane) -> Vec<String> {
     fn words(command: &[String]) -> String {
         command.join(" ")
@@ -108,26 +108,26 @@ fn differences(was: &WantedPane, wanted: &WantedPane) -> Vec<String> {
     fn word<T: ToString>(value: Option<&T>) -> String {
         value.map_or_else(|| "none".to_owned(), ToString::to_string)
     }
-    let said = |key: &str, was: String, wanted: String| {
+    let changed = |key: &str, was: String, wanted: String| {
         (was != wanted).then(|| format!("{key}: {was} → {wanted}"))
     };
     let mut found: Vec<String> = [
-        said("role", word(was.role.as_ref()), word(wanted.role.as_ref())),
-        said("agent", word(was.agent.as_ref()), word(wanted.agent.as_ref())),
-        said("unit", word(was.unit.as_ref()), word(wanted.unit.as_ref())),
-        said("workspace", word(was.workspace.as_ref()), word(wanted.workspace.as_ref())),
-        said(
+        changed("role", word(was.role.as_ref()), word(wanted.role.as_ref())),
+        changed("agent", word(was.agent.as_ref()), word(wanted.agent.as_ref())),
+        changed("unit", word(was.unit.as_ref()), word(wanted.unit.as_ref())),
+        changed("workspace", word(was.workspace.as_ref()), word(wanted.workspace.as_ref())),
+        changed(
             "isolation",
             word(was.isolation.map(|method| method.as_str()).as_ref()),
             word(wanted.isolation.map(|method| method.as_str()).as_ref()),
         ),
-        said("cwd", was.cwd.clone(), wanted.cwd.clone()),
-        said("limits", limits(was), limits(wanted)),
+        changed("cwd", was.cwd.clone(), wanted.cwd.clone()),
+        changed("limits", limits(was), limits(wanted)),
     ]
     .into_iter()
     .flatten()
     .collect();
-    // Compared as lists: words may have blanks in them.
+    // Compared as lists, because arguments may contain spaces.
     if was.command != wanted.command {
         found.push(format!("command: {} → {}", words(&was.command), words(&wanted.command)));
     }
@@ -136,11 +136,11 @@ fn differences(was: &WantedPane, wanted: &WantedPane) -> Vec<String> {
 }
 
 fn limits(pane: &WantedPane) -> String {
-    let wishes: Vec<String> = pane.limits.0.iter().map(ToString::to_string).collect();
-    wishes.join(",")
+    let overrides: Vec<String> = pane.limits.0.iter().map(ToString::to_string).collect();
+    overrides.join(",")
 }
 
-/// The variables that differ, by name alone: a value may be a secret.
+/// Returns the names of the variables that differ, without their values, which may be secret.
 fn variables(was: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> Option<String> {
     let mut names: Vec<&str> = was
         .keys()
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_done() {
+    fn plan_contains_only_necessary_actions() {
         let (two, three) = (wanted(&["a", "b"]), wanted(&["a", "b", "c"]));
 
         assert_eq!(actions(&[], &two), "++");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_said_and_values_of_variables_are_not() {
+    fn plan_shows_differences_without_values_of_variables() {
         let was = wanted(&["a"]);
         let mut now = was.clone();
         now[0].role = Some("qa".to_owned());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_started_by_hand_stays_unless_its_name_is_wanted() {
+    fn individually_started_pane_is_kept_unless_its_name_is_needed() {
         let by_hand =
             |name: &str| CurrentPane { name: name.parse().unwrap(), wanted: None, live: true };
 

@@ -1,16 +1,16 @@
-//! Teams to begin with.
+//! Predefined teams.
 
-/// A team that comes with ccmux.
+/// A team that ships with ccmux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
     text: &'static str,
 }
 
-/// All of them.
+/// All presets.
 pub const PRESETS: [Preset; 2] = [
     Preset {
         name: "seven",
@@ -25,19 +25,19 @@ pub const PRESETS: [Preset; 2] = [
 ];
 
 impl Preset {
-    /// The preset of this name.
+    /// Returns the preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// The team file, with this agent in every pane. A shell is told nothing: it would try to
-    /// execute it.
+    /// Returns the team file with this agent in every pane. For a shell, the prompts are omitted,
+    /// because it would execute them.
     #[must_use]
     pub fn file(&self, agent: &str) -> String {
-        let told = |line: &&str| agent != "shell" || !line.starts_with("prompt = ");
+        let keep = |line: &&str| agent != "shell" || !line.starts_with("prompt = ");
         let mut text = String::new();
-        for line in self.text.lines().filter(told) {
+        for line in self.text.lines().filter(keep) {
             text.push_str(&line.replace("\"AGENT\"", &format!("{agent:?}")));
             text.push('\n');
         }

@@ -1,4 +1,4 @@
-//! A stub to try an agent by hand: prints what to put into the shell, and serves until its input
+//! A stub to try an agent by hand: prints shell commands that set it up, and serves until its input
 //! ends.
 //!
 //! `cargo run -p ccmux-testkit --bin api-stub -- claude DIR` prepares `DIR` as the home of a user
@@ -14,9 +14,9 @@ use testkit::{Agent, ApiStub, agents};
 /// Serve one agent from loopback
 #[derive(Debug, Parser)]
 struct Args {
-    /// Which agent
+    /// Agent to serve
     agent: Agent,
-    /// The home directory to prepare for it
+    /// Home directory to prepare for it
     home: PathBuf,
 }
 

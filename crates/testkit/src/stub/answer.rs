@@ -1,38 +1,36 @@
-//! What the stub says to a turn.
+//! Scripted answers of the model.
 
 use serde_json::Value;
 
-/// One answer of the model that the stub plays.
+/// An answer of the played model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// It says this and ends its turn.
+    /// A text that ends the turn.
     Text(String),
-    /// It wants this tool run, and will be asked again with the result.
+    /// A tool call; the agent sends its result in another request.
     ToolCall {
-        /// The tool's name as the agent offers it.
+        /// The tool's name in the agent's request.
         name: String,
-        /// What the tool is given.
+        /// The tool's input.
         input: Value,
     },
-    /// The service answers with this HTTP status instead. Agents try again after most statuses
-    /// from 500 on.
+    /// An HTTP error status. Agents retry after most statuses from 500 on.
     Failure(u16),
 }
 
 impl Answer {
-    /// The model says `text`.
+    /// Creates a text answer.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// The model calls the tool `name`.
+    /// Creates a tool call.
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
         Self::ToolCall { name: name.into(), input }
     }
 
-    /// What the stub says when it has no script: something that shows on a screen which turn this
-    /// was and that the last text arrived.
+    /// Creates the default answer, which shows the number of the turn and its last text.
     pub(super) fn echo(turn: u64, last_text: &str) -> Self {
         Self::Text(format!("stub answer {turn}: {last_text}"))
     }

@@ -1,7 +1,7 @@
-//! A certificate authority of the stub's own.
+//! The stub's certificate authority.
 //!
-//! Claude renews logins at a fixed address over HTTPS. For the stub to play that host, the agent
-//! is told to trust this authority, which exists as long as the stub and signs one certificate.
+//! Claude renews logins at a fixed address over HTTPS. To play that host, the stub signs a
+//! certificate with this authority, which the agent is configured to trust.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,10 +14,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The hosts that the stub plays: where claude renews a login, and asks whose it is.
+/// The hosts that the stub plays: for renewing a login and for its account.
 pub(super) const PLAYED: [&str; 2] = ["platform.claude.com", "api.anthropic.com"];
 
-/// The authority's certificate, and how to answer in the name of [`PLAYED`].
+/// The authority's certificate, and the TLS configuration for [`PLAYED`].
 #[derive(Debug)]
 pub(super) struct Authority {
     certificate: String,
@@ -51,7 +51,7 @@ impl Authority {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 
-    /// Writes what an agent must trust to believe the stub.
+    /// Writes the certificate that agents must trust.
     pub(super) fn write_certificate(&self, file: &Path) {
         let mut file = File::create(file).expect("a file for the certificate");
         file.write_all(self.certificate.as_bytes()).expect("room for the certificate");

@@ -1,8 +1,7 @@
-//! The four ways in which agents talk to their models.
+//! The four APIs between agents and models.
 //!
-//! They differ in names more than in substance: each request lists messages with a role and
-//! pieces of content, and each answer is a piece of text or the wish to have a tool run. This file
-//! knows where the pieces are; the modules below know how an answer looks.
+//! They are similar: each request lists messages with a role and content, and each answer is a text
+//! or a tool call. This file reads requests; the modules below render answers.
 
 mod anthropic;
 mod chat;
@@ -13,22 +12,21 @@ use serde_json::Value;
 
 use super::answer::Answer;
 use super::reply::Reply;
-use super::seen::Seen;
 
-/// A protocol between an agent and its model.
+/// An API between an agent and its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Anthropic's messages: claude.
     Anthropic,
     /// OpenAI's responses: codex.
     Responses,
-    /// OpenAI's chat completions, which everybody imitates: opencode.
+    /// OpenAI's chat completions: opencode.
     Chat,
     /// Google's generated content: gemini.
     Gemini,
 }
 
-/// What the model says or wants, to be put into words.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug)]
 enum Piece<'a> {
     Text(&'a str),
@@ -36,7 +34,7 @@ enum Piece<'a> {
 }
 
 impl Dialect {
-    /// What is spoken at this path.
+    /// Returns the API at this path.
     pub(super) fn of(path: &str) -> Option<Self> {
         const ENDINGS: [(&str, Dialect); 5] = [
             ("/v1/messages", Dialect::Anthropic),
@@ -48,8 +46,8 @@ impl Dialect {
         ENDINGS.into_iter().find(|(ending, _)| path.ends_with(ending)).map(|(_, dialect)| dialect)
     }
 
-    /// What the person wrote. Agents wrap what they add themselves in tags, so what begins with
-    /// one is not the person's.
+    /// Returns the user's texts. Agents wrap their own additions in tags, so texts that start with
+    /// one are skipped.
     pub(super) fn user_texts(self, body: &Value) -> Vec<&str> {
         let (messages, content) = match self {
             Self::Anthropic | Self::Chat => ("messages", "content"),
@@ -64,22 +62,23 @@ impl Dialect {
     }
 
     pub(super) fn is_turn(self, body: &Value) -> bool {
-        // The place is the same in all of them.
+        // The field is the same in all of them.
         !items(&body["tools"]).is_empty()
     }
 
-    /// Puts an answer into words. `number` is different for every turn.
-    pub(super) fn render(self, asked: &Seen, number: u64, answer: &Answer) -> Reply {
+    /// Renders the response to the request with this path and body. `number` is different for every
+    /// turn.
+    pub(super) fn render(self, path: &str, body: &Value, number: u64, answer: &Answer) -> Reply {
         let piece = match answer {
             Answer::Text(text) => Piece::Text(text),
             Answer::ToolCall { name, input } => Piece::ToolCall { name, input },
             Answer::Failure(status) => return Reply::failure(*status),
         };
         match self {
-            Self::Anthropic => anthropic::render(&asked.body, number, piece),
+            Self::Anthropic => anthropic::render(body, number, piece),
             Self::Responses => responses::render(number, piece),
-            Self::Chat => chat::render(&asked.body, number, piece),
-            Self::Gemini => gemini::render(asked.bare_path(), piece),
+            Self::Chat => chat::render(body, number, piece),
+            Self::Gemini => gemini::render(path, piece),
         }
     }
 }

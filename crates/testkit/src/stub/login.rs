@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 
 use super::reply::Reply;
 
-/// How long a renewed login lasts, as the real service has it.
+/// Lifetime of a renewed login, as with the real service.
 const LIFETIME_SECONDS: u64 = 8 * 60 * 60;
 
-/// Hands out tokens by generation: with every renewal the next one begins, and only the refresh
-/// token of the latest generation is good.
+/// Issues tokens by generation: each renewal starts the next one, and only the refresh token of the
+/// latest is valid.
 #[derive(Debug, Default)]
 pub(super) struct Logins {
     generation: u64,
 }
 
 impl Logins {
-    /// The login of the latest generation, as claude stores it.
+    /// Returns the latest login in claude's format.
     pub(super) fn stored(&self, expires_at: u64) -> Value {
         json!({"claudeAiOauth": {
             "accessToken": self.access_token(),
@@ -26,7 +26,7 @@ impl Logins {
         }})
     }
 
-    /// Answers a request for a renewal.
+    /// Answers a renewal request.
     pub(super) fn renew(&mut self, request: &Value) -> Reply {
         if request["refresh_token"] != self.refresh_token().as_str() {
             let refusal = json!({
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refresh_token_is_good_for_one_renewal() {
+    fn refresh_token_is_valid_for_one_renewal() {
         let mut logins = Logins::default();
         let first = json!({"refresh_token": logins.refresh_token()});
 
@@ -70,6 +70,6 @@ mod tests {
         let granted: Value = serde_json::from_str(&renewed.body).unwrap();
         assert_eq!(granted["access_token"], "sk-ant-oat01-stub-1");
         assert_eq!((renewed.status, again.status), (200, 400));
-        assert_eq!(logins.renew(&granted).status, 200, "the new one is good");
+        assert_eq!(logins.renew(&granted).status, 200, "the new token is refused");
     }
 }

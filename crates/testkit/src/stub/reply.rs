@@ -1,8 +1,8 @@
-//! What goes back over the wire.
+//! HTTP responses of the stub.
 
 use serde_json::{Value, json};
 
-/// A complete answer: the agents do not mind getting a stream in one piece.
+/// A complete response: agents accept a stream in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -20,7 +20,7 @@ impl Reply {
         Self::events(events.iter().map(|data| format!("data: {data}\n\n")).collect())
     }
 
-    /// Server-sent events that are named by the `type` in them.
+    /// Server-sent events named after their `type` field.
     pub(super) fn typed_stream(events: &[Value]) -> Self {
         let named = |data: &Value| {
             let name = data["type"].as_str().expect("such an event has a type");
@@ -29,7 +29,7 @@ impl Reply {
         Self::events(events.iter().map(named).collect())
     }
 
-    /// The same stream with one more event of plain text.
+    /// Appends an event of plain text.
     pub(super) fn ended_by(mut self, text: &str) -> Self {
         self.body.push_str("data: ");
         self.body.push_str(text);
@@ -47,7 +47,7 @@ impl Reply {
     }
 
     pub(super) fn not_found() -> Self {
-        Self::json(404, &json!({"error": {"message": "the stub knows nothing of this"}}))
+        Self::json(404, &json!({"error": {"message": "not found"}}))
     }
 
     fn events(body: String) -> Self {

@@ -1,11 +1,11 @@
-//! Answers for those who insist on a form.
+//! Answers that satisfy a JSON schema.
 //!
-//! Some errands come with a JSON schema, and an agent that gets anything else asks again for
+//! Some auxiliary requests come with a schema, and an agent that gets anything else retries for
 //! minutes. Any value of the right shape will do.
 
 use serde_json::{Map, Value, json};
 
-/// The schema that an answer must satisfy, wherever this dialect keeps it.
+/// Returns the schema that an answer must satisfy.
 pub(super) fn demanded(body: &Value) -> Option<&Value> {
     const PLACES: [&str; 6] = [
         "/output_config/format/schema",
@@ -18,7 +18,7 @@ pub(super) fn demanded(body: &Value) -> Option<&Value> {
     PLACES.iter().find_map(|place| body.pointer(place))
 }
 
-/// A value that satisfies `schema`, as far as the agents' schemas go.
+/// Returns a value that satisfies `schema`, for the constructs that agents use.
 pub(super) fn example(schema: &Value) -> Value {
     if let Some(first) = schema.pointer("/enum/0") {
         return first.clone();
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_example_has_the_shape_of_its_schema() {
+    fn example_satisfies_its_schema() {
         let body = json!({"generationConfig": {"responseJsonSchema": {
             "type": "OBJECT",
             "properties": {

@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::authority::PLAYED;
-use super::seen::Seen;
+use super::request::RecordedRequest;
 use super::state::State;
 
-/// Opens a port of the system's choice.
+/// Opens a free port.
 pub(super) fn listen() -> (StdListener, SocketAddr) {
     let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port on loopback");
     listener.set_nonblocking(true).expect("a socket can be polled");
@@ -33,7 +33,7 @@ pub(super) fn listen() -> (StdListener, SocketAddr) {
     (listener, address)
 }
 
-/// Serves until the other side of `ended` is dropped, and then drops all connections.
+/// Serves until the sender of `ended` is dropped, and then drops all connections.
 pub(super) fn run(
     listener: StdListener,
     acceptor: TlsAcceptor,
@@ -56,14 +56,14 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, state: &Arc<State>)
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // An agent that was killed before it was served is no concern of the stub's.
+                // An agent may be killed before it is served.
                 let Ok((stream, _)) = accepted else { continue };
-                let visitor = Visitor { state: Arc::clone(state), tunnels: tunnels.clone() };
-                connections.spawn(visitor.serve(TokioIo::new(stream)));
+                let connection = Connection { state: Arc::clone(state), tunnels: tunnels.clone() };
+                connections.spawn(connection.serve(TokioIo::new(stream)));
             }
             Some(tunnel) = opened.recv() => {
-                let visitor = Visitor { state: Arc::clone(state), tunnels: tunnels.clone() };
-                connections.spawn(serve_tunnel(tunnel, acceptor.clone(), visitor));
+                let connection = Connection { state: Arc::clone(state), tunnels: tunnels.clone() };
+                connections.spawn(serve_tunnel(tunnel, acceptor.clone(), connection));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -71,26 +71,26 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, state: &Arc<State>)
 }
 
 /// Plays the host to which a tunnel was opened.
-async fn serve_tunnel(tunnel: OnUpgrade, acceptor: TlsAcceptor, visitor: Visitor) {
-    // Whoever gives up on the way does not need an answer.
+async fn serve_tunnel(tunnel: OnUpgrade, acceptor: TlsAcceptor, connection: Connection) {
+    // An agent may disconnect during the handshake.
     let Ok(upgraded) = tunnel.await else { return };
     let Ok(stream) = acceptor.accept(TokioIo::<Upgraded>::new(upgraded)).await else { return };
-    visitor.serve(TokioIo::new(stream)).await;
+    connection.serve(TokioIo::new(stream)).await;
 }
 
-/// One connection's view of the stub.
-struct Visitor {
+/// The handler of one connection.
+struct Connection {
     state: Arc<State>,
     tunnels: mpsc::UnboundedSender<OnUpgrade>,
 }
 
-impl Visitor {
+impl Connection {
     async fn serve<S>(self, stream: TokioIo<S>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let service = service_fn(|request| self.respond(request));
-        // Agents hang up as they like.
+        // Agents may disconnect at any time.
         let _ended = http1::Builder::new().serve_connection(stream, service).with_upgrades().await;
     }
 
@@ -113,7 +113,7 @@ impl Visitor {
         let mut response = Response::new(Full::default());
         let host = request.uri().host().unwrap_or_default();
         if PLAYED.contains(&host) {
-            // Nobody listens only when the server ends.
+            // The receiver is gone only when the server stops.
             let _served = self.tunnels.send(hyper::upgrade::on(request));
         } else {
             self.state.refuse(host);
@@ -123,14 +123,14 @@ impl Visitor {
     }
 }
 
-async fn read(request: Request<Incoming>) -> Seen {
+async fn read(request: Request<Incoming>) -> RecordedRequest {
     let (head, body) = request.into_parts();
-    // An agent that is killed while it sends has sent nothing.
+    // An agent may be killed while it sends.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers =
         head.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes())));
-    Seen {
+    RecordedRequest {
         method: head.method.to_string(),
         path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         headers: headers.collect(),

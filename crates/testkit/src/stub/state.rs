@@ -1,4 +1,4 @@
-//! What the stub remembers, and what it says to a request.
+//! The stub's state, and its answers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,24 +12,24 @@ use super::answer::Answer;
 use super::dialect::Dialect;
 use super::login::Logins;
 use super::reply::Reply;
+use super::request::RecordedRequest;
 use super::schema;
-use super::seen::Seen;
 
-/// What an errand gets. It must not look like an answer to a turn: agents show titles on the
-/// screen.
-const ERRAND: &str = "stub errand";
+/// The answer to auxiliary requests. It must differ from answers to turns, because agents show
+/// titles on the screen.
+const AUXILIARY: &str = "stub auxiliary";
 
-/// Everything that the server and the test share.
+/// State shared by the server and the test.
 #[derive(Debug)]
 pub(super) struct State {
-    book: Mutex<Book>,
-    news: Condvar,
-    // Which answers are held back.
+    log: Mutex<Log>,
+    changed: Condvar,
+    // The active holds.
     holds: watch::Sender<Vec<Hold>>,
 }
 
-/// Which turns are kept waiting.
-type Wanted = dyn Fn(&Seen) -> bool + Send + Sync;
+/// A predicate for delayed turns.
+type Wanted = dyn Fn(&RecordedRequest) -> bool + Send + Sync;
 
 #[derive(Clone)]
 struct Hold {
@@ -43,10 +43,10 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// Who plays the model in some conversations.
+/// A model that answers the conversations with a certain word.
 struct Role {
     word: String,
-    plays: Box<dyn FnMut(&Seen) -> Answer + Send>,
+    plays: Box<dyn FnMut(&RecordedRequest) -> Answer + Send>,
 }
 
 impl fmt::Debug for Role {
@@ -56,12 +56,12 @@ impl fmt::Debug for Role {
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    requests: Vec<Seen>,
+struct Log {
+    requests: Vec<RecordedRequest>,
     refused: Vec<String>,
     script: VecDeque<Answer>,
     roles: Vec<Role>,
-    /// How many requests are remembered with their bodies; none: all.
+    /// Number of requests whose bodies are kept (default: all).
     remembers: Option<usize>,
     turns: u64,
     logins: Logins,
@@ -69,40 +69,44 @@ struct Book {
 
 impl Default for State {
     fn default() -> Self {
-        Self { book: Mutex::default(), news: Condvar::new(), holds: watch::Sender::default() }
+        Self { log: Mutex::default(), changed: Condvar::new(), holds: watch::Sender::default() }
     }
 }
 
 impl State {
-    pub(super) fn requests(&self) -> Vec<Seen> {
-        self.book().requests.clone()
+    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+        self.log().requests.clone()
     }
 
     pub(super) fn refused(&self) -> Vec<String> {
-        self.book().refused.clone()
+        self.log().refused.clone()
     }
 
     pub(super) fn refuse(&self, host: &str) {
-        self.book().refused.push(host.to_owned());
+        self.log().refused.push(host.to_owned());
     }
 
     pub(super) fn script(&self, answers: impl IntoIterator<Item = Answer>) {
-        self.book().script.extend(answers);
+        self.log().script.extend(answers);
     }
 
     pub(super) fn login(&self, expires_at: u64) -> Value {
-        self.book().logins.stored(expires_at)
+        self.log().logins.stored(expires_at)
     }
 
-    pub(super) fn play(&self, word: String, plays: Box<dyn FnMut(&Seen) -> Answer + Send>) {
-        self.book().roles.push(Role { word, plays });
+    pub(super) fn play(
+        &self,
+        word: String,
+        plays: Box<dyn FnMut(&RecordedRequest) -> Answer + Send>,
+    ) {
+        self.log().roles.push(Role { word, plays });
     }
 
     pub(super) fn remember(&self, most: usize) {
-        self.book().remembers = Some(most);
+        self.log().remembers = Some(most);
     }
 
-    /// Holds back what is `wanted`, and returns by what the hold is known.
+    /// Adds a hold and returns its id.
     pub(super) fn hold(&self, wanted: Arc<Wanted>) -> u64 {
         let mut id = 0;
         self.holds.send_modify(|holds| {
@@ -117,59 +121,62 @@ impl State {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.book().requests.len()
+        self.log().requests.len()
     }
 
-    /// The first request that is `wanted`, without the `known` first ones; or, when the deadline
-    /// passes first, what came instead.
+    /// Returns the first request that is `wanted` after the first `known` ones; when the deadline
+    /// expires, all requests.
     pub(super) fn wait_for(
         &self,
         mut known: usize,
         deadline: Duration,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Result<Seen, Vec<String>> {
+        wanted: impl Fn(&RecordedRequest) -> bool,
+    ) -> Result<RecordedRequest, Vec<String>> {
         let started = Instant::now();
-        let mut book = self.book();
+        let mut log = self.log();
         loop {
-            if let Some(found) = book.requests[known..].iter().find(|seen| wanted(seen)) {
+            if let Some(found) = log.requests[known..].iter().find(|seen| wanted(seen)) {
                 return Ok(found.clone());
             }
-            known = book.requests.len();
+            known = log.requests.len();
             let Some(left) = deadline.checked_sub(started.elapsed()) else {
-                return Err(book.requests.iter().map(Seen::to_string).collect());
+                return Err(log.requests.iter().map(RecordedRequest::to_string).collect());
             };
-            (book, _) = self.news.wait_timeout(book, left).expect("nobody panics with the book");
+            (log, _) = self
+                .changed
+                .wait_timeout(log, left)
+                .expect("no thread panics while it holds the lock");
         }
     }
 
     /// Records a request and answers it.
-    pub(super) async fn answer(&self, seen: Seen) -> Reply {
+    pub(super) async fn answer(&self, seen: RecordedRequest) -> Reply {
         let is_turn = seen.is_turn();
         {
-            let mut book = self.book();
-            book.requests.push(seen.clone());
-            let old = book.remembers.and_then(|most| book.requests.len().checked_sub(most + 1));
+            let mut log = self.log();
+            log.requests.push(seen.clone());
+            let old = log.remembers.and_then(|most| log.requests.len().checked_sub(most + 1));
             if let Some(old) = old {
-                book.requests[old].body = Value::Null;
+                log.requests[old].body = Value::Null;
             }
-            self.news.notify_all();
+            self.changed.notify_all();
         }
         if is_turn {
             let mut holds = self.holds.subscribe();
-            // The sender is in `self`, so this ends only because nothing is held.
+            // The sender is in `self`, so this ends only when no hold applies.
             let is_free = |holds: &Vec<Hold>| !holds.iter().any(|hold| (hold.wanted)(&seen));
             let _released = holds.wait_for(is_free).await;
         }
-        self.book().reply(&seen)
+        self.log().reply(&seen)
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().expect("nobody panics with the book")
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("no thread panics while it holds the lock")
     }
 }
 
-impl Book {
-    fn reply(&mut self, seen: &Seen) -> Reply {
+impl Log {
+    fn reply(&mut self, seen: &RecordedRequest) -> Reply {
         match (seen.method.as_str(), seen.bare_path(), seen.dialect()) {
             ("HEAD", ..) => Reply::empty(),
             ("GET", path, _) if path.ends_with("/models") => {
@@ -187,22 +194,22 @@ impl Book {
         }
     }
 
-    fn say(&mut self, seen: &Seen, dialect: Dialect) -> Reply {
+    fn say(&mut self, seen: &RecordedRequest, dialect: Dialect) -> Reply {
         if !seen.is_turn() {
             let form = schema::demanded(&seen.body).map(|form| schema::example(form).to_string());
-            let said = Answer::Text(form.unwrap_or_else(|| ERRAND.to_owned()));
-            return dialect.render(seen, 0, &said);
+            let said = Answer::Text(form.unwrap_or_else(|| AUXILIARY.to_owned()));
+            return dialect.render(seen.bare_path(), &seen.body, 0, &said);
         }
         self.turns += 1;
         let said = seen.user_texts().join("\n");
         if let Some(role) = self.roles.iter_mut().find(|role| said.contains(&role.word)) {
             let answer = (role.plays)(seen);
-            return dialect.render(seen, self.turns, &answer);
+            return dialect.render(seen.bare_path(), &seen.body, self.turns, &answer);
         }
         let answer = self.script.pop_front().unwrap_or_else(|| {
             Answer::echo(self.turns, seen.user_texts().last().copied().unwrap_or_default())
         });
-        dialect.render(seen, self.turns, &answer)
+        dialect.render(seen.bare_path(), &seen.body, self.turns, &answer)
     }
 }
 
@@ -212,42 +219,42 @@ mod tests {
 
     use super::*;
 
-    fn turn(text: &str) -> Seen {
+    fn turn(text: &str) -> RecordedRequest {
         let body = json!({
             "messages": [{"role": "user", "content": text}],
             "tools": [{"name": "Bash"}],
         });
         let path = "/v1/messages".to_owned();
-        Seen { method: "POST".to_owned(), path, headers: BTreeMap::new(), body }
+        RecordedRequest { method: "POST".to_owned(), path, headers: BTreeMap::new(), body }
     }
 
     #[test]
-    fn a_script_is_followed_to_its_end_and_only_by_turns() {
-        let mut book = Book::default();
-        book.script.extend([Answer::text("scripted"), Answer::Failure(429)]);
-        let mut errand = turn("a title, please");
-        errand.body["tools"] = json!([]);
+    fn script_answers_turns_only() {
+        let mut log = Log::default();
+        log.script.extend([Answer::text("scripted"), Answer::Failure(429)]);
+        let mut auxiliary = turn("a title, please");
+        auxiliary.body["tools"] = json!([]);
 
-        let said = [turn("a"), errand, turn("b"), turn("c")].map(|seen| book.reply(&seen));
+        let said = [turn("a"), auxiliary, turn("b"), turn("c")].map(|seen| log.reply(&seen));
 
         assert!(said[0].body.contains("scripted"), "{said:?}");
-        assert!(said[1].body.contains(ERRAND), "{said:?}");
+        assert!(said[1].body.contains(AUXILIARY), "{said:?}");
         assert_eq!(said[2].status, 429);
         assert!(said[3].body.contains("stub answer 3: c"), "{said:?}");
     }
 
     #[test]
-    fn a_role_is_played_where_its_word_was_said_and_nowhere_else() {
-        let mut book = Book::default();
+    fn role_answers_only_conversations_with_its_word() {
+        let mut log = Log::default();
         let mut count = 0;
-        let plays = Box::new(move |_: &Seen| {
+        let plays = Box::new(move |_: &RecordedRequest| {
             count += 1;
             Answer::text(format!("part {count}"))
         });
-        book.roles.push(Role { word: "task-a".to_owned(), plays });
+        log.roles.push(Role { word: "task-a".to_owned(), plays });
 
         let said =
-            [turn("task-a now"), turn("task-b"), turn("task-a")].map(|seen| book.reply(&seen));
+            [turn("task-a now"), turn("task-b"), turn("task-a")].map(|seen| log.reply(&seen));
 
         assert!(said[0].body.contains("part 1"), "{said:?}");
         assert!(said[1].body.contains("stub answer 2: task-b"), "{said:?}");
@@ -255,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_serves_is_not_found() {
+    fn unknown_path_is_not_found() {
         let mut elsewhere = turn("x");
         elsewhere.path = "/v2/unknown".to_owned();
 
-        assert_eq!(Book::default().reply(&elsewhere).status, 404);
+        assert_eq!(Log::default().reply(&elsewhere).status, 404);
     }
 }

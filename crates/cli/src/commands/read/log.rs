@@ -1,71 +1,71 @@
-//! The output log of a pane, piece by piece.
+//! The output log of a pane, read in chunks.
 
 use protocol::ErrorBody;
-use protocol::look::{Text, View};
+use protocol::pane_io::{ReadView, Text};
 
 use super::ask;
 use crate::connect::Link;
 
-/// Where we are in a pane's log.
+/// A read position in the log of a pane.
 #[derive(Debug)]
 pub(super) struct Log<'a> {
     id: &'a str,
-    /// The next byte wanted; none is the oldest that is kept.
+    /// Offset of the next byte, or `None` for the oldest byte kept.
     position: Option<u64>,
-    /// What there was when we last asked has all been given.
-    is_through: bool,
+    /// The end of the log has been reached.
+    is_at_end: bool,
 }
 
 impl<'a> Log<'a> {
-    /// A log from this byte on, or from the oldest that is kept.
+    /// Starts at offset `from`, or at the oldest byte kept.
     pub(super) fn new(id: &'a str, from: Option<u64>) -> Self {
-        Self { id, position: from, is_through: false }
+        Self { id, position: from, is_at_end: false }
     }
 
-    /// The next piece; none when everything that was there is through.
+    /// Returns the next chunk, or `None` at the end of the log.
     ///
     /// # Errors
     ///
-    /// The daemon's.
+    /// The error of the daemon.
     pub(super) fn next(&mut self, link: &mut Link<'_>) -> Result<Option<Vec<u8>>, ErrorBody> {
-        if self.is_through {
+        if self.is_at_end {
             return Ok(None);
         }
-        let piece = ask(link, self.id, &View::Log { from: self.position })?;
-        self.position = Some(piece.next);
-        self.is_through = !piece.more;
-        Ok(Some(piece.bytes.unwrap_or_else(|| piece.text.into_bytes())))
+        let chunk = ask(link, self.id, &ReadView::Log { from: self.position })?;
+        self.position = Some(chunk.next);
+        self.is_at_end = !chunk.more;
+        Ok(Some(chunk.bytes.unwrap_or_else(|| chunk.text.into_bytes())))
     }
 
-    /// The offset that follows what was given so far; none if nothing was asked for.
+    /// Returns the offset after the last chunk, or the start offset, if known.
     pub(super) fn position(&self) -> Option<u64> {
         self.position
     }
 }
 
-/// A log as one value, or the last lines of one.
+/// A whole log, or its last lines, in memory.
 #[derive(Debug)]
 pub(super) struct Collected {
-    /// What is kept of it.
+    /// Contents.
     pub(super) bytes: Vec<u8>,
     lines: Option<usize>,
 }
 
 impl Collected {
-    /// Everything, or only the last `lines`.
+    /// Collects everything, or only the last `lines` lines.
     pub(super) fn new(lines: Option<usize>) -> Self {
         Self { bytes: Vec::new(), lines }
     }
 
-    /// Adds a piece, and forgets what is too far from the end.
-    pub(super) fn push(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
+    /// Appends a chunk, and drops lines that are no longer among the last.
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.bytes.extend_from_slice(chunk);
         let Some(lines) = self.lines else { return };
         if lines == 0 {
             self.bytes.clear();
             return;
         }
-        // A line feed at the very end belongs to the last line.
+        // A line feed at the end belongs to the last line.
         let body = self.bytes.len() - usize::from(self.bytes.ends_with(b"\n"));
         let mut feeds = self.bytes[..body].iter().enumerate().rev().filter(|(_, b)| **b == b'\n');
         if let Some((at, _)) = feeds.nth(lines - 1) {
@@ -73,7 +73,7 @@ impl Collected {
         }
     }
 
-    /// The same as the protocol says it; `end` is the offset that follows it.
+    /// Converts the contents to the type used in the protocol; `end` is the offset of their end.
     pub(super) fn into_text(self, end: u64) -> Text {
         let from = end.saturating_sub(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX));
         let (text, bytes) = match String::from_utf8(self.bytes) {
@@ -92,18 +92,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_kept_however_the_pieces_fall() {
+    fn push_keeps_the_last_lines_for_any_chunk_size() {
         for size in 1..8 {
             let mut collected = Collected::new(Some(2));
-            for piece in b"one\ntwo\nthree\nfour\n".chunks(size) {
-                collected.push(piece);
+            for chunk in b"one\ntwo\nthree\nfour\n".chunks(size) {
+                collected.push(chunk);
             }
-            assert_eq!(collected.bytes, b"three\nfour\n", "pieces of {size}");
+            assert_eq!(collected.bytes, b"three\nfour\n", "chunks of {size}");
         }
     }
 
     #[test]
-    fn a_character_cut_by_a_piece_is_whole_in_the_end() {
+    fn into_text_joins_characters_split_across_chunks() {
         let mut collected = Collected::new(None);
         for byte in "né".bytes() {
             collected.push(&[byte]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_given_as_they_are() {
+    fn into_text_keeps_the_bytes_of_invalid_utf8() {
         let mut collected = Collected::new(None);
         collected.push(b"a\xffb");
 

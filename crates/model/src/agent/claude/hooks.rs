@@ -1,20 +1,20 @@
-//! The hooks of Claude Code: what its settings say, and what it tells the commands in them.
+//! The hooks of Claude Code: its settings, and the input of the hook commands.
 //!
-//! A command before a tool blocks it by ending with 2, and what it wrote to standard error is what
-//! the model reads. A turn that fails has an event of its own; one that the user interrupts has
-//! none, so what it left held is found out when somebody else wants it.
+//! A command that runs before a tool blocks it by exiting with 2; the model reads its standard
+//! error. A failed turn has its own event. An interrupted turn has none, so its locks are found to
+//! be stale only when another pane asks for them.
 
 use serde_json::{Map, Value, json};
 
-use crate::agent::hooks::{Caller, HookEvent, Hooks, Told};
+use crate::agent::hooks::{HookCommand, HookEvent, HookInput, Hooks};
 
 pub(super) const HOOKS: Hooks =
     Hooks { option: "--settings", file: "claude-settings.json", settings };
 
-/// The tools that change a file.
+/// The tools that edit files.
 const EDITING: &str = "Edit|Write|MultiEdit|NotebookEdit";
 
-/// When what is told.
+/// The events of Claude Code, the tools they are limited to, and the reported events.
 const EVENTS: [(&str, Option<&str>, HookEvent); 7] = [
     ("UserPromptSubmit", None, HookEvent::Prompt),
     ("PreToolUse", Some(EDITING), HookEvent::PreEdit),
@@ -25,16 +25,16 @@ const EVENTS: [(&str, Option<&str>, HookEvent); 7] = [
     ("SessionEnd", None, HookEvent::SessionEnd),
 ];
 
-/// How much longer than it is willing to wait a hook may take, in seconds: far more than it needs.
+/// Time, in seconds, that a hook may take in addition to its waiting time; far more than it needs.
 const SLACK: u64 = 15;
 
-fn settings(caller: &Caller<'_>, mut theirs: Map<String, Value>) -> Option<Value> {
+fn settings(command: &HookCommand<'_>, mut theirs: Map<String, Value>) -> Option<Value> {
     let hooks = theirs.entry("hooks").or_insert_with(|| Map::new().into()).as_object_mut()?;
-    let timeout = caller.locks.wait.as_secs() + SLACK;
+    let timeout = command.locks.wait.as_secs() + SLACK;
     for (name, matcher, event) in EVENTS {
         let run = json!({
             "type": "command",
-            "command": caller.command(event),
+            "command": command.command(event),
             "timeout": timeout,
         });
         let mut entry = Map::from_iter([("hooks".to_owned(), json!([run]))]);
@@ -47,8 +47,8 @@ fn settings(caller: &Caller<'_>, mut theirs: Map<String, Value>) -> Option<Value
     Some(theirs.into())
 }
 
-/// The file that a tool is about, or the prompt.
-pub(in crate::agent) fn told(bytes: &[u8]) -> Option<Told> {
+/// Parses the input of a hook: the file that a tool edits, or the prompt.
+pub(in crate::agent) fn parse_input(bytes: &[u8]) -> Option<HookInput> {
     let said: Value = serde_json::from_slice(bytes).ok()?;
     let input = said.get("tool_input");
     let named = |key: &str| input?.get(key)?.as_str().filter(|path| !path.is_empty());
@@ -58,5 +58,5 @@ pub(in crate::agent) fn told(bytes: &[u8]) -> Option<Told> {
         _ => path.to_owned(),
     };
     let prompt = said.get("prompt").and_then(Value::as_str).map(str::to_owned);
-    Some(Told { path: path.map(absolute), prompt })
+    Some(HookInput { path: path.map(absolute), prompt })
 }

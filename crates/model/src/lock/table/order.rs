@@ -1,12 +1,12 @@
-//! Whose turn it is: who has to wait for whom, and when nobody would ever get on.
+//! The order of waiting requests, and deadlock detection.
 
 use std::collections::HashSet;
 
-use super::{Ask, Holder, Step, Table, Waiting};
+use super::{Ask, DeadlockStep, Holder, Table, Waiting};
 use crate::lock::{Held, Owner};
 
 impl Table {
-    /// Whether somebody among the first `count` who wait is to be waited for.
+    /// Returns true if the request must wait for one of the first `count` waiting requests.
     pub(super) fn must_queue(&self, ask: &Ask, count: usize) -> bool {
         let again = ask
             .wanted
@@ -21,7 +21,7 @@ impl Table {
         earlier.any(|waiting| !holds || !self.waits_for(waiting, &ask.owner))
     }
 
-    /// Whether this one can go on only after that owner does.
+    /// Returns true if this request can be granted only after a lock of that owner is released.
     fn waits_for(&self, waiting: &Waiting, owner: &Owner) -> bool {
         let mut seen = HashSet::from([waiting.ticket]);
         let mut next = vec![waiting];
@@ -41,8 +41,8 @@ impl Table {
         false
     }
 
-    /// What stands in the way of an asker behind the first `count` who wait: locks or, if it is
-    /// only those who wait, the locks that they wait for.
+    /// Returns the locks that block a request behind the first `count` waiting ones: conflicting
+    /// locks or, without any, the locks that block the earlier requests.
     pub(super) fn in_the_way(&self, ask: &Ask, count: usize) -> Vec<Held> {
         let mut tokens = self.against(ask);
         if tokens.is_empty() {
@@ -55,18 +55,18 @@ impl Table {
         tokens.iter().map(|token| self.held[token].clone()).collect()
     }
 
-    /// The circle that this wait would close.
-    pub(super) fn circle(&self, ask: &Ask) -> Option<Vec<Step>> {
+    /// Returns the cycle that this wait would close.
+    pub(super) fn cycle(&self, ask: &Ask) -> Option<Vec<DeadlockStep>> {
         if !self.holdings.contains_key(&Holder::of(&ask.owner)) {
             return None;
         }
         let mut seen = HashSet::new();
-        let mut paths: Vec<(&Ask, Vec<Step>)> = vec![(ask, Vec::new())];
+        let mut paths: Vec<(&Ask, Vec<DeadlockStep>)> = vec![(ask, Vec::new())];
         while let Some((ask_now, path)) = paths.pop() {
             for token in self.against(ask_now) {
                 let held = &self.held[&token];
                 let mut path = path.clone();
-                path.push(Step { who: ask_now.owner.clone(), held: held.clone() });
+                path.push(DeadlockStep { who: ask_now.owner.clone(), held: held.clone() });
                 if held.owner.is(&ask.owner) {
                     return Some(path);
                 }
@@ -80,14 +80,14 @@ impl Table {
     }
 }
 
-/// Whether both cannot be granted at once.
+/// Returns true if both requests cannot be granted at the same time.
 pub(super) fn excludes(one: &Ask, two: &Ask) -> bool {
     let meet =
         || one.wanted.iter().any(|(_, path)| two.wanted.iter().any(|(_, other)| path.meets(other)));
     !one.owner.is(&two.owner) && !one.mode.allows(two.mode) && meet()
 }
 
-/// Whether this lock keeps that asker out.
+/// Returns true if the lock blocks the request.
 pub(super) fn stands_against(held: &Held, ask: &Ask) -> bool {
     !held.owner.is(&ask.owner)
         && !held.mode.allows(ask.mode)

@@ -1,10 +1,10 @@
-//! The command line of the bench.
+//! The command line of the benchmark.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Measure ccmux beside tmux and a bare pseudo-terminal
+/// Measure ccmux, tmux and a bare pseudo-terminal
 #[derive(Debug, Parser)]
 #[command(name = "bench", args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -14,18 +14,18 @@ pub(crate) struct Cli {
     pub(crate) in_pane: Option<Program>,
 }
 
-/// What to measure.
+/// The measures to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The binary to measure; without it only tmux and the bare terminal are measured
+    /// Binary to measure (default: only tmux and the bare terminal)
     #[arg(long, value_name = "FILE")]
     pub(crate) ccmux: Option<PathBuf>,
 
-    /// Few rounds and small sizes: shows that it works, not how fast it is
+    /// Use few rounds and small sizes: shows that it works, not how fast it is
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How many rounds, instead of each measure's own choice
+    /// Number of rounds (default: depends on the measure)
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
 
@@ -33,33 +33,33 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Only these measures, by name
+    /// Run only these measures
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 }
 
-/// What the bench itself does when it runs inside of a pane.
+/// Programs that the benchmark runs inside panes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Program {
-    /// Take part in a measure from inside of a pane
+    /// Run a program of a measure inside a pane
     #[command(hide = true, subcommand)]
     InPane(InPane),
 }
 
-/// The programs inside of panes.
+/// The programs inside panes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum InPane {
-    /// Print a file, ask the terminal a question, and note when it is answered
+    /// Print a file, query the terminal, and record when it answers
     Cat {
         file: PathBuf,
-        /// Waits until somebody has opened and closed the other end of this pipe
+        /// Start when the other end of this pipe is opened and closed
         #[arg(long)]
         go: PathBuf,
-        /// Where to write when printing began and ended
+        /// File for the times of start and end
         #[arg(long)]
         result: PathBuf,
     },
-    /// Say that it is ready, wait for a key, print a file and a last line
+    /// Print a marker, wait for a key, print a file and a last line
     Show {
         file: PathBuf,
         #[arg(long)]
@@ -67,7 +67,7 @@ pub(crate) enum InPane {
         #[arg(long)]
         last: String,
     },
-    /// Send every key back
+    /// Echo every key
     Echo {
         #[arg(long)]
         ready: String,
@@ -77,7 +77,7 @@ pub(crate) enum InPane {
         #[arg(long)]
         ready: String,
     },
-    /// Fill the screen, with a marker in the last row
+    /// Fill the screen with a marker in the last row
     Fill {
         #[arg(long)]
         marker: String,

@@ -1,4 +1,4 @@
-//! A terminal that takes whatever it gets as fast as it can, and looks for one thing in it.
+//! A terminal that reads as fast as possible and searches the output.
 
 use std::io;
 use std::process::{Child, Command};
@@ -10,23 +10,23 @@ use model::Size;
 use testkit::Pty;
 
 use crate::payload::{COLS, ROWS};
-use crate::script::PATIENCE;
+use crate::script::TIMEOUT;
 
-/// One terminal window of the bench, ended with its program when dropped.
+/// A terminal window, closed with its program when dropped.
 pub(crate) struct Client {
     pty: Pty,
     child: Child,
     buffer: Vec<u8>,
-    /// The end of what was read before, for texts that arrive in pieces.
+    /// The end of the previous read, for texts that are split.
     tail: Vec<u8>,
 }
 
-/// What was noted while waiting for a text.
+/// The result of waiting for a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// When it was there.
+    /// When it arrived.
     pub(crate) at: Instant,
-    /// The longest time without anything to read.
+    /// The longest time without output.
     pub(crate) longest_gap: Duration,
 }
 
@@ -41,19 +41,19 @@ impl Client {
     }
 
     pub(crate) fn send(&self, bytes: &[u8]) -> Result<()> {
-        Ok(self.pty.write_all(bytes, PATIENCE)?)
+        Ok(self.pty.write_all(bytes, TIMEOUT)?)
     }
 
-    /// Reads until `text` has come. What came before this call does not count.
+    /// Reads until `text` arrives in new output.
     pub(crate) fn wait_for(&mut self, text: &[u8]) -> Result<Seen> {
         let wanted = memmem::Finder::new(text);
         let started = Instant::now();
         let (mut last, mut longest_gap) = (started, Duration::ZERO);
         self.tail.clear();
         loop {
-            let Some(read) = self.read(PATIENCE)? else {
+            let Some(read) = self.read(TIMEOUT)? else {
                 let text = String::from_utf8_lossy(text);
-                bail!("{text:?} did not come; the last bytes were {:?}", self.last_words());
+                bail!("{text:?} did not arrive; the last bytes were {:?}", self.last_words());
             };
             let at = Instant::now();
             longest_gap = longest_gap.max(at - last);
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Reads and forgets for as long as `time`.
+    /// Reads and discards output for `time`.
     pub(crate) fn drain(&mut self, time: Duration) -> Result<()> {
         let until = Instant::now() + time;
         loop {
@@ -76,14 +76,13 @@ impl Client {
         }
     }
 
-    /// Plays the terminal of a detached pane: reads everything, and answers the one question that
-    /// is asked at the end.
-    pub(crate) fn answer_one_question(&mut self) -> Result<()> {
+    /// Acts as the terminal of a detached pane: reads everything, and answers the query at the end.
+    pub(crate) fn answer_one_query(&mut self) -> Result<()> {
         self.wait_for(b"\x1b[6n")?;
         self.send(b"\x1b[1;1R")
     }
 
-    /// How many bytes came; `None` if nothing did.
+    /// Returns the number of bytes read; `None` on timeout.
     fn read(&mut self, patience: Duration) -> Result<Option<usize>> {
         loop {
             match self.pty.read(&mut self.buffer) {
@@ -101,7 +100,7 @@ impl Client {
 
     fn contains(&mut self, wanted: &memmem::Finder<'_>, read: usize, length: usize) -> bool {
         let chunk = self.buffer.get(..read).unwrap_or_default();
-        // Across the seam: the end of what was before and the beginning of this.
+        // Across two reads: the end of the previous one and the start of this one.
         let seam = self.tail.len();
         self.tail.extend_from_slice(chunk.get(..chunk.len().min(length)).unwrap_or_default());
         if wanted.find(&self.tail).is_some() || wanted.find(chunk).is_some() {
@@ -122,7 +121,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It may have ended by itself; it is reaped either way.
+        // It may have exited by itself; it is reaped either way.
         let _dead = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Who is measured, behind the few things that every measure needs.
+//! The programs to compare, with the operations that the measures need.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -16,9 +16,9 @@ use testkit::{Home, Http, Invocation, process};
 use crate::client::Client;
 use crate::driver::{self, Served};
 use crate::payload::{COLS, ROWS};
-use crate::script::PATIENCE;
+use crate::script::TIMEOUT;
 
-/// The name of a contender, as it stands in the table.
+/// The name of a contender in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -27,71 +27,79 @@ pub(crate) enum Kind {
     Bare,
 }
 
-/// Something that runs programs in terminals.
+/// A program that runs others in terminals.
 pub(crate) trait Contender {
     fn kind(&self) -> Kind;
 
-    /// Starts a fresh server. `history`: how many lines a pane has to keep, if not the default.
+    /// Starts a fresh server. `history`: lines of scrollback per pane (default: the contender's).
     fn start(&mut self, history: Option<u32>) -> Result<()>;
 
-    /// Runs a program in a new pane that nobody looks at, and returns the pane's name.
+    /// Puts the files of later servers, and the working directory of their panes, below `dir`.
+    fn set_dir(&mut self, _dir: &Path) {}
+
+    /// Runs a program in a new detached pane, and returns the pane's name.
     fn open(&mut self, argv: &[String]) -> Result<String>;
 
-    /// Whether a pane can be kept within limits.
+    /// Whether panes can have limits.
     fn has_limits(&self) -> bool {
         false
     }
 
-    /// Runs a program in a new pane that may take only so much.
+    /// Runs a program in a new pane with limits.
     fn open_limited(&mut self, limits: &str, argv: &[String]) -> Result<String> {
         bail!("no limits: {limits} for {argv:?}")
     }
 
-    /// Ends a pane at once.
+    /// Closes a pane at once.
     fn close(&mut self, pane: &str) -> Result<()> {
         bail!("{pane} cannot be closed")
     }
 
-    /// A terminal that looks at the pane.
+    /// Returns a terminal attached to the pane.
     fn attach(&self, pane: &str) -> Result<Client>;
 
-    /// Runs a program in a new pane and a terminal that looks at it.
+    /// Runs a program in a new pane, and returns a terminal attached to it.
     fn open_attached(&mut self, argv: &[String]) -> Result<Client> {
         let pane = self.open(argv)?;
         self.attach(&pane)
     }
 
-    /// The one command that makes a detached pane; none if there is no such thing.
+    /// Returns the command that creates a detached pane; `None` if there is none.
     fn create_command(&self) -> Option<Command>;
 
-    /// The same for a pane that is not kept apart from others; none if there is no difference.
+    /// Returns the command that creates a pane without isolation; `None` if there is no difference.
     fn create_unisolated_command(&self) -> Option<Command> {
         None
     }
 
-    /// Serves HTTP: ccmux' own API, and for tmux what tools that drive it have. None serves nothing.
+    /// Starts an HTTP server: ccmux's own API; for tmux, a server like those of tools that drive
+    /// it.
     fn serve(&self) -> Result<Option<Served>> {
         Ok(None)
     }
 
-    /// The processes between the programs and the terminals; empty if there are none.
+    /// Returns the processes between programs and terminals.
     fn servers(&self) -> Result<Vec<u32>>;
 
-    /// Ends all panes and the server.
+    /// Closes all panes and stops the server.
     fn stop(&mut self) -> Result<()>;
 }
 
-/// The processor time of these processes so far, in clock ticks.
+/// Returns the CPU time of these processes, in clock ticks.
 pub(crate) fn cpu_ticks(pids: &[u32]) -> u64 {
     pids.iter().filter_map(|&pid| process::stat(pid)).map(|stat| stat.cpu_ticks).sum()
 }
 
-/// The memory of these processes, in bytes, shared pages counted once.
+/// Returns the memory of these processes in bytes, shared pages counted once.
 pub(crate) fn memory(pids: &[u32]) -> u64 {
     pids.iter().filter_map(|&pid| process::proportional_set_size(pid)).sum()
 }
 
-/// `sleep`, for longer than anything here takes.
+/// `sleep` for longer than the benchmark takes.
+/// The current directory of the contenders, in a directory set by [`Contender::set_dir`]. It does
+/// not contain the state root, which a workspace could not copy.
+pub(crate) const WORK: &str = "work";
+
 const SLEEP: [&str; 2] = ["sleep", "1000000"];
 
 fn run(invocation: &Invocation) -> Result<String> {
@@ -100,21 +108,24 @@ fn run(invocation: &Invocation) -> Result<String> {
     Ok(finished.stdout)
 }
 
-/// ccmux, a fresh state root for each start.
+/// ccmux with a fresh state root for each start.
 pub(crate) struct Ccmux {
     home: Arc<Home>,
     binary: PathBuf,
+    dir: PathBuf,
     root: PathBuf,
     starts: u32,
 }
 
 impl Ccmux {
     pub(crate) fn new(home: &Arc<Home>, binary: PathBuf) -> Self {
-        Self { home: Arc::clone(home), binary, root: home.dir().join("c0"), starts: 0 }
+        let dir = home.dir().to_owned();
+        Self { home: Arc::clone(home), binary, root: dir.join("c0"), dir, starts: 0 }
     }
 
     fn invocation(&self, args: &[&str]) -> Invocation {
-        self.home.program(&self.binary, args).env("CCMUX_HOME", &self.root)
+        let program = self.home.program(&self.binary, args).env("CCMUX_HOME", &self.root);
+        if self.dir == self.home.dir() { program } else { program.dir(&self.dir.join(WORK)) }
     }
 
     fn open_with(&self, options: &[&str], argv: &[String]) -> Result<String> {
@@ -140,9 +151,13 @@ impl Contender for Ccmux {
 
     fn start(&mut self, _history: Option<u32>) -> Result<()> {
         self.starts += 1;
-        self.root = self.home.dir().join(format!("c{}", self.starts));
+        self.root = self.dir.join(format!("c{}", self.starts));
         run(&self.invocation(&["daemon", "start"]))?;
         Ok(())
+    }
+
+    fn set_dir(&mut self, dir: &Path) {
+        dir.clone_into(&mut self.dir);
     }
 
     fn open(&mut self, argv: &[String]) -> Result<String> {
@@ -178,7 +193,7 @@ impl Contender for Ccmux {
     }
 
     fn serve(&self) -> Result<Option<Served>> {
-        // Nobody is to be told to slow down.
+        // No rate limit during the measure.
         let config = self.root.join("config");
         fs::create_dir_all(&config)?;
         File::create(config.join("ccmux.toml"))?.write_all(b"[http]\nrate = 1000000\n")?;
@@ -212,27 +227,29 @@ impl Contender for Ccmux {
             run(&self.invocation(&words))?;
         }
         run(&self.invocation(&["daemon", "stop"]))?;
-        // The files stay until the bench is done: a file system that has just lost many of them
-        // takes several times as long to make new ones, which would be measured with the next.
+        // The files are kept until the end: a file system that has just removed many files creates
+        // new ones several times more slowly, which would distort the next measure.
         Ok(())
     }
 }
 
-/// tmux on a socket of its own, with no configuration.
+/// tmux on its own socket without configuration.
 pub(crate) struct Tmux {
     home: Arc<Home>,
+    dir: PathBuf,
     panes: u32,
 }
 
 impl Tmux {
     pub(crate) fn new(home: &Arc<Home>) -> Self {
-        Self { home: Arc::clone(home), panes: 0 }
+        Self { home: Arc::clone(home), dir: home.dir().to_owned(), panes: 0 }
     }
 
     fn invocation(&self, args: &[&str]) -> Invocation {
         let words = ["-L", "bench", "-f", "/dev/null"].iter().chain(args);
         let words: Vec<&str> = words.copied().collect();
-        self.home.program("tmux", &words).env("TMUX_TMPDIR", self.home.dir())
+        let program = self.home.program("tmux", &words).env("TMUX_TMPDIR", &self.dir);
+        if self.dir == self.home.dir() { program } else { program.dir(&self.dir.join(WORK)) }
     }
 
     fn tmux(&self, args: &[&str]) -> Result<String> {
@@ -247,7 +264,7 @@ impl Contender for Tmux {
 
     fn start(&mut self, history: Option<u32>) -> Result<()> {
         self.panes = 0;
-        // A server needs a session to live.
+        // A server exits without a session.
         self.tmux(&[
             "new-session",
             "-d",
@@ -260,7 +277,7 @@ impl Contender for Tmux {
             SLEEP[0],
             SLEEP[1],
         ])?;
-        // Without its status line its panes are as large as its terminals, as everybody's are.
+        // Without the status line its panes have the size of the terminal, as everywhere else.
         self.tmux(&["set", "-g", "status", "off"])?;
         if let Some(lines) = history {
             self.tmux(&["set", "-g", "history-limit", &lines.to_string()])?;
@@ -275,6 +292,10 @@ impl Contender for Tmux {
         words.extend(argv.iter().map(String::as_str));
         self.tmux(&words)?;
         Ok(name)
+    }
+
+    fn set_dir(&mut self, dir: &Path) {
+        dir.clone_into(&mut self.dir);
     }
 
     fn attach(&self, pane: &str) -> Result<Client> {
@@ -307,7 +328,7 @@ impl Contender for Tmux {
     }
 }
 
-/// Nothing in between: the terminal of the program is the terminal of the bench.
+/// No multiplexer: the program's terminal is that of the benchmark.
 pub(crate) struct Bare {
     home: Arc<Home>,
     detached: Vec<(ProcessIdentity, JoinHandle<()>)>,
@@ -336,8 +357,8 @@ impl Contender for Bare {
     fn open(&mut self, argv: &[String]) -> Result<String> {
         let mut client = self.client(argv)?;
         let program = process::identity(client.pid()).context("it has ended already")?;
-        // If the question never comes, the measure itself runs out of patience and says so.
-        let drain = move || drop((client.answer_one_question(), client.drain(PATIENCE)));
+        // If the query never arrives, the measure times out and reports it.
+        let drain = move || drop((client.answer_one_query(), client.drain(TIMEOUT)));
         self.detached.push((program, thread::spawn(drain)));
         Ok(String::new())
     }
@@ -374,7 +395,7 @@ fn pid_in(value: &Value) -> Result<u32> {
     pid.with_context(|| format!("{value} is no process"))
 }
 
-/// The directories in `dir`; none if it does not exist.
+/// Returns the directories in `dir`; none if it does not exist.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()

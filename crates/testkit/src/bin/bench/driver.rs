@@ -1,5 +1,5 @@
-//! HTTP in front of a multiplexer: ccmux has it; for tmux, a small server that runs `tmux` once for
-//! each call, as tools that drive it do.
+//! HTTP in front of a multiplexer: ccmux has it; for tmux, a small server that runs `tmux` once per
+//! request, as tools that drive it do.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use testkit::http::Answer;
 use testkit::{Http, Invocation};
 
-/// What every pane of the measure runs.
+/// The program of every pane.
 const PROGRAM: [&str; 2] = ["sleep", "1000000"];
 
-/// Somebody who answers HTTP.
+/// An HTTP server.
 #[derive(Clone)]
 pub(crate) enum Served {
     Ccmux { http: Http, root: PathBuf },
@@ -23,7 +23,7 @@ pub(crate) enum Served {
 }
 
 impl Served {
-    /// Makes a session with one pane; returns the name of the pane.
+    /// Creates a session with one pane, and returns the pane's name.
     pub(crate) fn create(&self, cwd: &str) -> Result<String> {
         match self {
             Self::Ccmux { http, .. } => {
@@ -35,7 +35,7 @@ impl Served {
         }
     }
 
-    /// Types into a pane.
+    /// Sends input to a pane.
     pub(crate) fn input(&self, pane: &str) -> Result<()> {
         let (http, path) = self.path(pane, "input");
         good(&http.post(&path, &json!({"text": "x"}))).map(drop)
@@ -47,7 +47,7 @@ impl Served {
         good(&http.get(&path)).map(drop)
     }
 
-    /// Lists what there is.
+    /// Lists sessions.
     pub(crate) fn list(&self) -> Result<()> {
         match self {
             Self::Ccmux { http, .. } => good(&http.get("/v1/sessions?limit=100")).map(drop),
@@ -58,7 +58,7 @@ impl Served {
     fn path(&self, pane: &str, what: &str) -> (&Http, String) {
         match self {
             Self::Ccmux { http, .. } => (http, format!("/v1/panes/{pane}/{what}")),
-            // Their names begin with a character that has a meaning in a path.
+            // tmux's pane names start with a character that is special in URLs.
             Self::Tmux { http } => (http, format!("/{what}/{}", pane.trim_start_matches('%'))),
         }
     }
@@ -73,7 +73,7 @@ fn text(value: &Value) -> Result<String> {
     value.as_str().map(str::to_owned).with_context(|| format!("{value} names no pane"))
 }
 
-/// Starts the server in front of tmux, which lasts as long as the bench. `tmux` is the command
+/// Starts the server in front of tmux, which runs as long as the benchmark. `tmux` is the command
 /// without arguments.
 pub(crate) fn drive(tmux: Invocation) -> Result<Served> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -81,14 +81,14 @@ pub(crate) fn drive(tmux: Invocation) -> Result<Served> {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let tmux = tmux.clone();
-            // A connection that breaks is one that its client has closed.
+            // A connection error means that the client has closed it.
             thread::spawn(move || converse(stream, &tmux).ok());
         }
     });
     Ok(Served::Tmux { http: Http::new(&url, None) })
 }
 
-/// Answers the calls of one connection.
+/// Answers the requests of one connection.
 fn converse(stream: TcpStream, tmux: &Invocation) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut lines = BufReader::new(stream.try_clone()?);
@@ -122,7 +122,7 @@ fn converse(stream: TcpStream, tmux: &Invocation) -> Result<()> {
     }
 }
 
-/// One run of `tmux` for one call.
+/// Runs `tmux` once for a request.
 fn answer(tmux: &Invocation, path: &str) -> Result<Value> {
     let run = |args: &[&str]| -> Result<String> {
         let mut command = tmux.command();

@@ -1,4 +1,4 @@
-//! The programs that the bench runs inside of panes.
+//! The programs that the benchmark runs inside panes.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -15,11 +15,11 @@ use crate::script::{Span, now, write_result};
 
 const WRITE: usize = 64 * 1024;
 
-/// As much as a flooding program writes before it looks for a key.
+/// Bytes that a flooding program writes before it polls for a key.
 const FLOOD_WRITE: usize = 4096;
 
 pub(crate) fn run(Program::InPane(program): Program) -> Result<()> {
-    take_keys_as_they_come().context("this part of the bench runs in a terminal")?;
+    disable_line_mode().context("this part of the bench runs in a terminal")?;
     match program {
         InPane::Cat { file, go, result } => cat(&file, &go, &result),
         InPane::Show { file, ready, last } => show(&file, &ready, &last),
@@ -29,8 +29,8 @@ pub(crate) fn run(Program::InPane(program): Program) -> Result<()> {
     }
 }
 
-/// No echo, no lines; output is processed as in any shell.
-fn take_keys_as_they_come() -> Result<()> {
+/// Disables echo and line mode; output is processed as usual.
+fn disable_line_mode() -> Result<()> {
     let terminal = rustix::stdio::stdin();
     let mut settings = tcgetattr(terminal)?;
     settings.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
@@ -83,7 +83,7 @@ fn flood(ready: &str) -> Result<()> {
             key = char::from(read_key()?);
         }
         let line = format!(
-            "{number:08} key={key} a line of a log that nobody can read as fast as it comes\n"
+            "{number:08} key={key} a log line that is printed faster than anyone can read it\n"
         );
         let block = line.repeat(FLOOD_WRITE / line.len());
         out.write_all(block.as_bytes())?;
@@ -99,7 +99,7 @@ fn fill(marker: &str) -> Result<()> {
     stay()
 }
 
-/// Prints as `cat` does: read a block, write a block.
+/// Copies like `cat`: reads and writes blocks.
 fn copy(from: &mut impl io::Read, to: &mut impl Write) -> Result<()> {
     let mut buffer = vec![0; WRITE];
     loop {
@@ -129,7 +129,7 @@ fn key_waits() -> Result<bool> {
     Ok(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
 }
 
-/// Stays until the terminal goes.
+/// Runs until the terminal is closed.
 fn stay() -> Result<()> {
     loop {
         read_key()?;

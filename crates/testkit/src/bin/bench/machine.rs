@@ -1,11 +1,11 @@
-//! Where it was measured.
+//! The machine of the measurement.
 
 use std::fs;
 
 use serde::Serialize;
 use testkit::Home;
 
-/// The machine and the rival, for whoever reads the numbers later.
+/// The machine and tmux's version.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     cpu: String,

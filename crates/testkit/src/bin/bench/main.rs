@@ -1,8 +1,8 @@
-//! Measures ccmux side by side with tmux and with a bare pseudo-terminal, the physical limit.
+//! Compares ccmux with tmux and with a bare pseudo-terminal, the physical limit.
 //!
-//! Every measure runs in interleaved rounds on fresh servers, so that a busy moment of the machine
-//! hits all contenders alike. The result is one table and, with `--json`, every sample. Nothing is
-//! asserted about time: the exit code says only whether everything could be measured.
+//! Every measure runs in interleaved rounds on fresh servers, so that load on the machine affects
+//! all contenders alike. The result is a table and, with `--json`, every sample. Times are not
+//! asserted: the exit code tells only whether everything could be measured.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is what it is for")]
 
@@ -29,7 +29,7 @@ use contender::{Bare, Ccmux, Contender, Tmux};
 use report::Report;
 use testkit::Home;
 
-/// The exit code of a program that was interrupted.
+/// Exit code after an interrupt.
 const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything that was asked for; `false` if something could not be measured.
+/// Runs the requested measures; returns `false` if one could not be measured.
 fn bench(args: &Args) -> Result<bool> {
-    // Commands are run elsewhere than here.
+    // Commands run in another directory.
     let ccmux = args
         .ccmux
         .as_ref()
@@ -59,16 +59,16 @@ fn bench(args: &Args) -> Result<bool> {
     clean_up_when_interrupted(&home)?;
     let mut contenders = contenders(args, &home)?;
     let mut report = Report::new(machine::describe(&home));
-    let surroundings = measure::Surroundings::new(args, &home);
+    let setup = measure::Setup::new(args, &home);
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     for (name, measure) in measure::ALL {
         if !wanted(name) {
             continue;
         }
         let began = Instant::now();
-        measure(&surroundings, &mut contenders, &mut report);
+        measure(&setup, &mut contenders, &mut report);
         eprintln!("measured {name} in {:.1} s", began.elapsed().as_secs_f64());
-        // Each time, so that what was measured is there whatever happens next.
+        // After each measure, so that results survive a later failure.
         if let Some(file) = &args.json {
             report.write_json(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
@@ -104,18 +104,18 @@ fn contenders(args: &Args, home: &Arc<Home>) -> Result<Vec<Box<dyn Contender>>> 
     Ok(contenders)
 }
 
-/// Ends every process of the bench and removes its directory on ctrl-c and on a polite kill.
+/// Kills all processes of the benchmark and removes its directory on an interrupt or termination.
 fn clean_up_when_interrupted(home: &Arc<Home>) -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    // Not a share of its own: the home goes when the bench is done.
+    // A weak reference: the home is dropped when the benchmark ends.
     let home = Arc::downgrade(home);
     thread::spawn(move || {
         if signals.forever().next().is_some() {
             eprintln!("bench: interrupted, cleaning up");
             if let Some(home) = home.upgrade() {
                 home.kill_everything();
-                // What cannot be removed is in the temporary directory, where it belongs.
+                // The remains are in the temporary directory.
                 let _left = std::fs::remove_dir_all(home.dir());
             }
             leave();

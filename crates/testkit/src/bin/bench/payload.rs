@@ -1,4 +1,4 @@
-//! What flows through the panes.
+//! The data that flows through panes.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ pub(crate) const COLS: u16 = 200;
 /// See [`COLS`].
 pub(crate) const ROWS: u16 = 50;
 
-/// The kinds of streams.
+/// The kinds of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
-    /// Numbered lines of a log.
+    /// Numbered log lines.
     Log,
-    /// What an agent's screen library does: erase what it drew, draw it again.
+    /// An agent's screen library: erases its output and draws it again.
     Ink,
     /// A new colour every few characters.
     Colour,
@@ -33,13 +33,13 @@ impl Stream {
         }
     }
 
-    /// At least `bytes` of it, ended at a frame or a line.
+    /// Returns at least `bytes` of it, complete frames or lines.
     pub(crate) fn bytes(self, bytes: usize) -> Vec<u8> {
         let mut text = String::with_capacity(bytes + 16 * 1024);
         let mut dice = Dice::new();
         let mut number = 0;
         if self == Self::Ink {
-            // The first frame has nothing to erase, so there must be rows above it.
+            // The first frame erases rows above it.
             text.push_str(&"\n".repeat(INK_ROWS));
         }
         while text.len() < bytes {
@@ -93,7 +93,7 @@ const WIDE: [&str; 12] = [
     "日本",
 ];
 
-/// The same numbers in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -101,7 +101,7 @@ impl Dice {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -114,7 +114,7 @@ impl Dice {
     }
 }
 
-/// A text of `width` characters, blanks included.
+/// Returns a text of `width` characters, blanks included.
 fn words(dice: &mut Dice, width: usize) -> String {
     let mut text = String::with_capacity(width + 16);
     while text.len() < width {

@@ -1,4 +1,4 @@
-//! The numbers: collected, summed up, compared with the targets, printed and written.
+//! Collects samples, compares them with the targets, and prints and writes them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,28 +12,28 @@ use serde::Serialize;
 use crate::contender::Kind;
 use crate::machine::Machine;
 
-/// What ccmux has to reach.
+/// A target for ccmux.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
-    /// At most this many times what tmux takes.
+    /// At most this multiple of tmux's value.
     TimesTmux(f64),
-    /// At most this much.
+    /// At most this value.
     AtMost(f64),
-    /// Nothing: it is there to be known.
+    /// No target.
     Information,
 }
 
-/// How the samples of several rounds become one number.
+/// How samples of several rounds are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sum {
     Median,
-    /// For promises about the worst case.
+    /// For worst-case targets.
     Largest,
 }
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     measure: &'static str,
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     samples: BTreeMap<Kind, Vec<f64>>,
 }
 
-/// Everything that was measured.
+/// All results.
 #[derive(Debug)]
 pub(crate) struct Report {
     machine: Machine,
@@ -77,7 +77,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Notes that something could not be measured.
+    /// Records that something could not be measured.
     pub(crate) fn fail(&mut self, measure: &str, who: Kind, error: &anyhow::Error) {
         let failure = format!("{measure}, {who:?}: {error:#}");
         eprintln!("bench: cannot measure {failure}");
@@ -101,7 +101,7 @@ impl Report {
         for line in &lines {
             let mut text = String::new();
             for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                // Words to the left, numbers to the right.
+                // Text is left-aligned, numbers right-aligned.
                 let written = match column {
                     2..=5 => write!(text, "{cell:>width$}  "),
                     _ => write!(text, "{cell:width$}  "),
@@ -142,7 +142,7 @@ impl Row {
         Self { measure, what, unit, target, sum: Sum::Median, samples: BTreeMap::new() }
     }
 
-    /// The largest sample counts instead of the median.
+    /// Uses the largest sample instead of the median.
     pub(crate) fn largest(mut self) -> Self {
         self.sum = Sum::Largest;
         self
@@ -166,7 +166,7 @@ impl Row {
         }
     }
 
-    /// How many times tmux.
+    /// Returns ccmux's value divided by tmux's.
     fn ratio(&self) -> Option<f64> {
         let ratio = self.value(Kind::Ccmux)? / self.value(Kind::Tmux)?;
         ratio.is_finite().then_some(ratio)
@@ -205,7 +205,7 @@ impl Row {
     }
 }
 
-/// The sample below or at which `percent` of all samples are.
+/// Returns the smallest sample that is at least as large as `percent` of all samples.
 pub(crate) fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -213,7 +213,7 @@ pub(crate) fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
     sorted.get(at).copied()
 }
 
-/// Three digits that count.
+/// Formats three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_one_of_the_samples() {
+    fn percentile_is_one_of_the_samples() {
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         let cases = [(50, 50.0), (99, 99.0), (100, 100.0), (1, 1.0)];
         for (percent, expected) in cases {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_the_numbers_that_the_target_speaks_of() {
+    fn verdict_needs_all_values_of_its_target() {
         let mut row = Row::new("m", "w", "s", Target::TimesTmux(0.6));
         row.sample(Kind::Ccmux, 0.5);
         assert_eq!(row.verdict(), "");

@@ -1,4 +1,4 @@
-//! The command lines of the programs inside of panes, and how the bench talks to them.
+//! Command lines of the programs inside panes, and communication with them.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -11,24 +11,24 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use testkit::wait::try_wait_for;
 
-/// How long anything may take before it counts as broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Timeout of every step.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A text that occurs in no payload and was not used before.
+/// Returns a text that occurs in no payload and was not used before.
 pub(crate) fn fresh_marker(what: &str) -> String {
     format!("<<{what}-{}>>", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The arguments that make this program play `words` inside of a pane.
+/// Returns the command that runs this program inside a pane with `words`.
 pub(crate) fn in_pane(words: &[&str]) -> Result<Vec<String>> {
     let me = std::env::current_exe().context("cannot find the bench itself")?;
     let me = me.to_str().context("the bench is in a directory without a plain name")?;
     Ok([me, "in-pane"].iter().chain(words).map(|&word| word.to_owned()).collect())
 }
 
-/// One printing of a file whose beginning is commanded and whose end is noted.
+/// A program that prints a file on command and records the end.
 #[derive(Debug)]
 pub(crate) struct Cat {
     go: PathBuf,
@@ -36,14 +36,14 @@ pub(crate) struct Cat {
     argv: Vec<String>,
 }
 
-/// A [`Cat`] that is ready and waits for the word.
+/// A [`Cat`] that waits for the command.
 #[derive(Debug)]
 pub(crate) struct ReadyCat {
     result: PathBuf,
     go: OwnedFd,
 }
 
-/// When a program began and ended, in nanoseconds of the machine's monotonic clock.
+/// Start and end in nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) begin: u64,
@@ -66,22 +66,21 @@ impl Cat {
         &self.argv
     }
 
-    /// Waits until the program runs and has opened its end.
+    /// Waits until the program has opened its end of the pipe.
     pub(crate) fn wait_ready(self) -> Result<ReadyCat> {
         let open =
             || match rustix::fs::open(&self.go, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
                 Err(Errno::NXIO) => None,
                 opened => Some(opened),
             };
-        let go =
-            try_wait_for(PATIENCE, open).context("the program in the pane did not start")??;
+        let go = try_wait_for(TIMEOUT, open).context("the program in the pane did not start")??;
         fs::remove_file(&self.go)?;
         Ok(ReadyCat { result: self.result, go })
     }
 }
 
 impl ReadyCat {
-    /// Gives the word; what is returned waits for the end.
+    /// Gives the command; the returned function waits for the end.
     pub(crate) fn go(self) -> impl FnOnce() -> Result<Span> {
         drop(self.go);
         let result = self.result;
@@ -95,20 +94,20 @@ impl Span {
     }
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 #[expect(clippy::cast_precision_loss, reason = "a measurement has fewer digits than that")]
 pub(crate) fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// Now, on the clock that all processes share.
+/// Returns the time of the monotonic clock, which all processes share.
 pub(crate) fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let whole = u64::try_from(now.tv_sec).unwrap_or_default();
     whole * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default()
 }
 
-/// Writes a result so that it is there completely or not at all.
+/// Writes a result atomically.
 pub(crate) fn write_result(file: &Path, span: Span) -> Result<()> {
     use std::io::Write as _;
     let beside = file.with_extension("new");
@@ -117,7 +116,7 @@ pub(crate) fn write_result(file: &Path, span: Span) -> Result<()> {
 }
 
 fn wait_result(file: &Path) -> Result<Span> {
-    let text = try_wait_for(PATIENCE, || fs::read_to_string(file).ok())
+    let text = try_wait_for(TIMEOUT, || fs::read_to_string(file).ok())
         .context("the program in the pane did not get its answer")?;
     fs::remove_file(file)?;
     match text.split_once(' ') {

@@ -1,23 +1,23 @@
-//! What the agent is asked to do.
+//! The command line of the scripted agent.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 pub(crate) const USAGE: &str = "\
 usage: fake-agent [behaviour]...
-  --ignore hup,term,int      be deaf to these signals (deaf to hup: also stays when its input ends)
+  --ignore hup,term,int      ignore these signals (with hup: also stay when the input ends)
   --title T                  set the window's title
   --alt-screen               use the alternate screen
-  --fork-daemons N --pids F  leave N deaf daemons behind, each in a session of its own; pids go to F
+  --fork-daemons N --pids F  leave N daemons behind that ignore signals, each in its own session; pids go to F
   --keep-tty                 the daemons keep the terminal open
   --config DIR --write-hz X  rewrite DIR/.fake.json X times a second: read, count up, write in place
   --lines N|endless          print `line 00000001 ...` and so on
   --interval-us U            wait that long between lines
   --flood BYTES              print that much as fast as possible
-  --crash segv|abort|exit=N  end that way after the output
+  --crash segv|abort|exit=N  crash this way after the output
   --after-lines N            short for --lines N, for reading beside --crash
-  --session-id ID, --resume ID   the conversation, as claude is told it
-  --settings FILE            nothing: as claude is told it
+  --session-id ID, --resume ID   the conversation, as claude has it
+  --settings FILE            ignored, as claude has it
   --keep-session             keep a file about itself in CLAUDE_CONFIG_DIR, as claude does
   --said                     leave a transcript of the conversation there
   --prompt TEXT              prompt, and answer every line with `answer: ...`
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pub(crate) stay: bool,
 }
 
-/// How to end badly.
+/// Ways to crash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crash {
     Segv,

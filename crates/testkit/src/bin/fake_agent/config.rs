@@ -1,4 +1,4 @@
-//! A configuration that is rewritten without any care, as agents do.
+//! A configuration rewritten in place, as agents do.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Reads `.fake.json`, counts up under this process' number, and writes it in place, `hz` times a
-/// second. Two agents that share a file lose each other's counts.
+/// Reads `.fake.json`, increments the counter of this process, and writes it in place, `hz` times a
+/// second. Two agents that share a file lose each other's updates.
 pub(crate) fn rewrite_forever(dir: &Path, hz: f64) {
     let interval = Duration::try_from_secs_f64(1.0 / hz).unwrap_or(Duration::from_secs(1));
     let mut next = Instant::now();
     loop {
-        // A directory that is gone or full is what some tests are about; the agent goes on.
+        // Some tests remove or fill the directory; the agent continues.
         let _failed = rewrite(dir);
         next += interval;
         thread::sleep(next.saturating_duration_since(Instant::now()));

@@ -1,6 +1,6 @@
-//! Children that get away: forked twice, in a session of their own, deaf.
+//! Children that detach: forked twice, in their own sessions, ignoring signals.
 //!
-//! The agent runs itself as the middle process, which runs itself once more and leaves.
+//! The agent runs itself as the intermediate process, which runs itself once more and exits.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,12 +9,12 @@ use std::process::{Command, ExitCode, Stdio};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The first word of the middle process' arguments.
+/// First argument of the intermediate process.
 pub(crate) const FORK: &str = "fork-daemon";
-/// The first word of the daemon's arguments.
+/// First argument of the daemon.
 pub(crate) const LIVE: &str = "live-as-daemon";
 
-/// Starts `count` daemons and returns when each has written its number to `pids`.
+/// Starts `count` daemons and returns when each has written its pid to `pids`.
 pub(crate) fn start(count: usize, pids: &Path, keep_tty: bool) -> io::Result<()> {
     let me = std::env::current_exe()?;
     for _ in 0..count {
@@ -27,7 +27,7 @@ pub(crate) fn start(count: usize, pids: &Path, keep_tty: bool) -> io::Result<()>
     Ok(())
 }
 
-/// The middle process: starts the daemon, waits for its sign of life, and leaves it an orphan.
+/// The intermediate process: starts the daemon, waits until it is ready, and exits.
 pub(crate) fn fork(words: &[String]) -> ExitCode {
     let forked = || -> io::Result<()> {
         let [pids, keep] = words else { return Err(io::ErrorKind::InvalidInput.into()) };
@@ -45,11 +45,11 @@ pub(crate) fn fork(words: &[String]) -> ExitCode {
     if forked().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The daemon: deaf, and here to stay.
+/// The daemon: ignores signals and runs until killed.
 pub(crate) fn live(words: &[String]) -> ExitCode {
     let began = || -> io::Result<()> {
         let pids = words.first().ok_or(io::ErrorKind::InvalidInput)?;
-        super::go_deaf(&[SIGHUP, SIGINT, SIGTERM])?;
+        super::ignore_signals(&[SIGHUP, SIGINT, SIGTERM])?;
         rustix::process::setsid()?;
         let line = format!("{}\n", std::process::id());
         File::options().create(true).append(true).open(pids)?.write_all(line.as_bytes())?;

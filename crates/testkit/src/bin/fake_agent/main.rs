@@ -1,8 +1,8 @@
-//! An agent for tests: does exactly what its arguments say, like a real one on a bad day.
+//! A scripted agent for tests.
 //!
-//! In this order: it goes deaf, dresses the terminal, forks daemons, leaves the traces of a
-//! conversation, rewrites its configuration in the background, prints, crashes, and at last talks. Several behaviours combine. It waits for
-//! nothing but its input and the intervals it is given.
+//! In this order it ignores signals, sets up the terminal, forks daemons, writes conversation
+//! files, rewrites its configuration in the background, prints, crashes, and finally answers input.
+//! Behaviours can be combined. It waits only for its input and the given intervals.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
@@ -42,14 +42,14 @@ fn main() -> ExitCode {
     };
     match run(&args) {
         Ok(code) => code,
-        // The terminal is gone: nobody is left to perform for.
+        // The terminal is closed.
         Err(_) => ExitCode::from(1),
     }
 }
 
 fn run(args: &Args) -> std::io::Result<ExitCode> {
-    go_deaf(&args.ignored)?;
-    output::dress(args)?;
+    ignore_signals(&args.ignored)?;
+    output::set_up_terminal(args)?;
     if let Some(file) = &args.pids {
         daemons::start(args.daemons, file, args.keep_tty)?;
         println!("daemons: {}", args.daemons);
@@ -58,7 +58,7 @@ fn run(args: &Args) -> std::io::Result<ExitCode> {
     if let (Some(dir), Some(hz)) = (args.config.clone(), args.write_hz) {
         thread::spawn(move || config::rewrite_forever(&dir, hz));
     }
-    // A real agent listens while it prints.
+    // A real agent reads input while it prints.
     let talk = args.clone();
     let talking = thread::spawn(move || talk::talk(&talk));
     output::print(args)?;
@@ -74,8 +74,8 @@ fn run(args: &Args) -> std::io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes note of these signals and does nothing about them.
-fn go_deaf(signals: &[i32]) -> std::io::Result<()> {
+/// Ignores these signals.
+fn ignore_signals(signals: &[i32]) -> std::io::Result<()> {
     for &signal in signals {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
@@ -90,16 +90,15 @@ fn stay_forever() -> ! {
 
 fn crash_now(crash: Crash) -> ExitCode {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    // The core of a crash on purpose is of no use to anybody.
+    // A core dump would be of no use.
     let no_core = Rlimit { current: Some(0), maximum: Some(0) };
-    // If it is refused, the crash happens all the same.
+    // If this fails, the crash happens anyway.
     let _refused = setrlimit(Resource::Core, no_core);
     match crash {
         Crash::Exit(code) => ExitCode::from(code),
         Crash::Abort => std::process::abort(),
         Crash::Segv => {
-            // A plain signal would be taken by the standard library's guard against overflowing
-            // stacks.
+            // The standard library's stack overflow handler would catch an ordinary signal.
             let _dead = signal_hook::low_level::emulate_default_handler(SIGSEGV);
             stay_forever();
         }

@@ -1,4 +1,4 @@
-//! What the agent prints.
+//! The agent's output.
 
 use std::io::{self, Write as _};
 use std::thread;
@@ -8,8 +8,8 @@ use crate::args::Args;
 
 const FILLER: &str = "the quick brown agent jumps over the lazy reviewer";
 
-/// Title, alternate screen, bracketed paste.
-pub(crate) fn dress(args: &Args) -> io::Result<()> {
+/// Sets the title and the alternate screen.
+pub(crate) fn set_up_terminal(args: &Args) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if args.alt_screen {
         out.write_all(b"\x1b[?1049h\x1b[2J\x1b[H")?;
@@ -20,11 +20,11 @@ pub(crate) fn dress(args: &Args) -> io::Result<()> {
     out.flush()
 }
 
-/// The numbered lines, then the flood.
+/// Prints the numbered lines, then the flood.
 pub(crate) fn print(args: &Args) -> io::Result<()> {
     let interval = Duration::from_micros(args.interval_us);
     for number in 1..=args.lines {
-        // One lock per line: answers to input come between lines, never within.
+        // One lock per line: answers to input come between lines, never within one.
         let mut out = io::stdout().lock();
         out.write_all(format!("line {number:08} {FILLER}\n").as_bytes())?;
         if !interval.is_zero() {

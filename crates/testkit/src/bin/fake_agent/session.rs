@@ -1,4 +1,4 @@
-//! The traces that claude leaves: a file about its running process, a transcript, its login.
+//! Files that claude writes: its session file, a transcript, its login.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use testkit::process;
 
 use crate::args::Args;
 
-/// Leaves what it was asked to leave in its configuration directory.
+/// Writes the requested files into the configuration directory.
 pub(crate) fn keep(args: &Args) -> io::Result<()> {
     let (Some(id), Some(dir)) = (&args.conversation, variable("CLAUDE_CONFIG_DIR")) else {
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) fn keep(args: &Args) -> io::Result<()> {
     Ok(())
 }
 
-/// `auth status`: logged in if there is a login in the store that a variable points to.
+/// `auth status`: logged in if the login store contains a login.
 pub(crate) fn auth_status() -> ExitCode {
     let store = variable("CLAUDE_SECURESTORAGE_CONFIG_DIR");
     let found = store.is_some_and(|store| store.join(".credentials.json").exists());

@@ -1,4 +1,4 @@
-//! How the agent listens and answers.
+//! The agent's input and answers.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
@@ -6,7 +6,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use crate::args::Args;
 
-/// Answers until its input ends. Without `--prompt` or `--bracketed-paste` it does not listen.
+/// Answers until its input ends. Without `--prompt` or `--bracketed-paste` it reads nothing.
 pub(crate) fn talk(args: &Args) {
     let talked = if args.bracketed_paste {
         show_received()
@@ -15,7 +15,7 @@ pub(crate) fn talk(args: &Args) {
     } else {
         Ok(())
     };
-    // The terminal is gone, which is one way for a conversation to end.
+    // A closed terminal ends the conversation.
     let _over = talked;
 }
 
@@ -27,8 +27,7 @@ fn answer_lines(prompt: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows every piece of input as it came in one read: `received "\u{1b}[200~text\u{1b}[201~"`.
-/// Ends at ctrl-d.
+/// Prints the input of each read: `received "\u{1b}[200~text\u{1b}[201~"`. Ends at ctrl-d.
 fn show_received() -> io::Result<()> {
     let terminal = rustix::stdio::stdin();
     let cooked = tcgetattr(terminal)?;

@@ -1,4 +1,4 @@
-//! Answers in the form of Anthropic's messages.
+//! Answers in Anthropic's messages API.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn render(asked: &Value, number: u64, piece: Piece<'_>) -> Reply {
 }
 
 fn streamed(mut message: Value, mut block: Value, stop_reason: &str) -> [Value; 6] {
-    // A stream begins with everything empty.
+    // A stream starts with empty fields.
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
     let delta = if block["type"] == "tool_use" {

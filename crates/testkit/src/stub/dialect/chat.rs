@@ -1,4 +1,4 @@
-//! Answers in the form of OpenAI's chat completions.
+//! Answers in OpenAI's chat completions API.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Answers in the form of Google's generated content.
+//! Answers in Google's generated content API.
 
 use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! Answers in the form of OpenAI's responses.
+//! Answers in OpenAI's responses API.
 
 use serde_json::json;
 
 use super::Piece;
 use crate::stub::reply::Reply;
 
-/// Always as a stream: nobody here asks for anything else.
+/// Always a stream: codex requests nothing else.
 pub(super) fn render(number: u64, piece: Piece<'_>) -> Reply {
     let response = format!("resp_stub{number}");
     let item = match piece {

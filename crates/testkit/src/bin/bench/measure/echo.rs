@@ -1,32 +1,32 @@
-//! How long a key takes to come back.
+//! Time from a key to its echo.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Surroundings;
+use super::Setup;
 use crate::client::Client;
 use crate::contender::{Contender, Kind};
 use crate::report::{Report, Row, Target, percentile};
 use crate::script::{fresh_marker, in_pane};
 
-/// Keys that occur in no escape sequence, so that what comes back is the key.
+/// Keys that occur in no escape sequence.
 const KEYS: &[u8] = b"xyzvqw#~";
 
-/// Keys while the pane floods: many, so that an old one is long gone when it returns.
+/// Keys during a flood: many, so that an earlier occurrence has left the screen.
 const FLOOD_KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Keys that are not counted.
+/// Number of keys that are not counted.
 const WARM_UP: usize = 100;
 
-/// With so many keys a 99th percentile means something.
+/// Number of keys from which on a 99th percentile is meaningful.
 const ENOUGH: usize = 100;
 
-/// tmux stops painting for 100 ms at a time when its client's terminal is full, so a thousand keys
-/// during a flood can take minutes.
+/// Time limit: tmux stops painting for 100 ms at a time when its client's terminal is full, so a
+/// thousand keys during a flood can take minutes.
 const LONG_ENOUGH: Duration = Duration::from_secs(15);
 
-pub(super) fn quiet(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn quiet(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, samples) = ("echo", s.amount(2000, 200));
     let mut rows = rows(name, "keystroke echo");
     s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
@@ -42,11 +42,7 @@ pub(super) fn quiet(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
     rows.into_iter().for_each(|row| report.add(row));
 }
 
-pub(super) fn flooded(
-    s: &Surroundings,
-    contenders: &mut [Box<dyn Contender>],
-    report: &mut Report,
-) {
+pub(super) fn flooded(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, samples) = ("echo-flood", s.amount(1000, 100));
     let mut rows = rows(name, "keystroke echo while the pane floods");
     s.interleave(name, (s.rounds(3), None), contenders, report, |contender| {
@@ -81,13 +77,12 @@ pub(super) fn start(contender: &mut dyn Contender, program: &str) -> Result<Clie
     let ready = fresh_marker("ready");
     let mut client = contender.open_attached(&in_pane(&[program, "--ready", &ready])?)?;
     client.wait_for(ready.as_bytes())?;
-    // Whatever a fresh client still has to paint.
+    // Skips the first paint of a new client.
     client.drain(Duration::from_millis(100))?;
     Ok(client)
 }
 
-/// Takes that many samples, one key after the other, after some that are not counted; fewer if it
-/// would take too long.
+/// Takes samples after a warm-up; fewer if they would take too long.
 fn take(
     samples: usize,
     keys: &[u8],
@@ -113,7 +108,7 @@ pub(super) fn round_trip(client: &mut Client, key: u8, answer: &[u8]) -> Result<
     Ok(client.wait_for(answer)?.at - begin)
 }
 
-/// Pauses between keys, uneven so that no rhythm of a contender is met by chance.
+/// Irregular pauses between keys, to avoid resonance with timers of a contender.
 pub(super) struct Gaps(pub(super) u64);
 
 impl Gaps {

@@ -1,10 +1,10 @@
-//! How fast bytes flow through panes, and what that costs.
+//! Throughput of panes, and its CPU time.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::Surroundings;
+use super::Setup;
 use crate::contender::{Contender, cpu_ticks};
 use crate::payload::Stream;
 use crate::report::{Report, Row, Target};
@@ -12,7 +12,7 @@ use crate::script::{Cat, ReadyCat, Span, fresh_marker, in_pane, now, seconds};
 
 const MB: usize = 1_000_000;
 
-/// What a stream through a detached pane may cost.
+/// A stream through a detached pane, with its targets.
 struct Flow {
     name: &'static str,
     what: &'static str,
@@ -22,7 +22,7 @@ struct Flow {
     cpu: Target,
 }
 
-pub(super) fn log(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn log(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let flow = Flow {
         name: "log",
         what: "log lines, detached",
@@ -34,7 +34,7 @@ pub(super) fn log(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repor
     detached(&flow, s, contenders, report);
 }
 
-pub(super) fn ink(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn ink(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let flow = Flow {
         name: "ink",
         what: "agent's redraw, detached",
@@ -46,19 +46,15 @@ pub(super) fn ink(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repor
     detached(&flow, s, contenders, report);
 }
 
-pub(super) fn colour(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn colour(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     dense("colour", "dense colour, detached", Stream::Colour, s, contenders, report);
 }
 
-pub(super) fn tui(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn tui(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     dense("tui", "TUI frames, detached", Stream::Tui, s, contenders, report);
 }
 
-pub(super) fn unicode(
-    s: &Surroundings,
-    contenders: &mut [Box<dyn Contender>],
-    report: &mut Report,
-) {
+pub(super) fn unicode(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     dense("unicode", "wide Unicode, detached", Stream::Unicode, s, contenders, report);
 }
 
@@ -66,7 +62,7 @@ fn dense(
     name: &'static str,
     what: &'static str,
     stream: Stream,
-    s: &Surroundings,
+    s: &Setup,
     contenders: &mut [Box<dyn Contender>],
     report: &mut Report,
 ) {
@@ -75,12 +71,7 @@ fn dense(
     detached(&flow, s, contenders, report);
 }
 
-fn detached(
-    flow: &Flow,
-    s: &Surroundings,
-    contenders: &mut [Box<dyn Contender>],
-    report: &mut Report,
-) {
+fn detached(flow: &Flow, s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, what) = (flow.name, format!("{} MB {}", flow.megabytes, flow.what));
     let mut wall = Row::new(name, &what, "s", flow.wall);
     let mut cpu = Row::new(name, format!("{what}, server CPU"), "s", flow.cpu);
@@ -101,7 +92,7 @@ fn detached(
 }
 
 pub(super) fn ink_in_twenty_panes(
-    s: &Surroundings,
+    s: &Setup,
     contenders: &mut [Box<dyn Contender>],
     report: &mut Report,
 ) {
@@ -127,11 +118,7 @@ pub(super) fn ink_in_twenty_panes(
     report.add(cpu);
 }
 
-pub(super) fn log_attached(
-    s: &Surroundings,
-    contenders: &mut [Box<dyn Contender>],
-    report: &mut Report,
-) {
+pub(super) fn log_attached(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     const NAME: &str = "log-attached";
     let megabytes = s.amount(100, 4);
     let what = format!("{megabytes} MB log lines, attached");
@@ -156,10 +143,10 @@ pub(super) fn log_attached(
     report.add(gap);
 }
 
-/// Opens panes that wait for the word to print `file`, and names the servers behind them.
+/// Opens panes that wait for the command to print `file`, and returns them with the servers.
 fn ready_panes(
     contender: &mut dyn Contender,
-    s: &Surroundings,
+    s: &Setup,
     file: &Path,
     count: usize,
 ) -> Result<(Vec<ReadyCat>, Vec<u32>)> {

@@ -1,4 +1,4 @@
-//! What an agent pays for its hooks: the whole process, from its start to its end.
+//! Time of an agent hook: the whole process.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,13 +8,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use super::Surroundings;
+use super::Setup;
 use crate::contender::{Contender, Kind};
 use crate::report::{Report, Row, Target, percentile};
 
-/// For ccmux, the hook before an edit that may go ahead; for the bare system, a program that does
-/// nothing.
-pub(super) fn hooks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+/// For ccmux, the hook before an edit that is permitted; for the bare system, `true`.
+pub(super) fn hooks(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, times) = ("hooks", s.amount(500, 20));
     let mut half =
         Row::new(name, "hook before an edit, p50 (bare: true)", "µs", Target::Information);
@@ -33,8 +32,8 @@ pub(super) fn hooks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
     [half, slow].into_iter().for_each(|row| report.add(row));
 }
 
-/// Runs the hook of a pane again and again: microseconds of each.
-fn hook_often(s: &Surroundings, times: usize) -> Result<Vec<f64>> {
+/// Runs a pane's hook repeatedly, and returns microseconds.
+fn hook_often(s: &Setup, times: usize) -> Result<Vec<f64>> {
     let told = s.dir().join("told.json");
     let edit = json!({"cwd": "/", "tool_input": {"file_path": s.dir().join("edited")}});
     File::create(&told)?.write_all(edit.to_string().as_bytes())?;
@@ -53,7 +52,7 @@ fn hook_often(s: &Surroundings, times: usize) -> Result<Vec<f64>> {
     samples
 }
 
-/// Microseconds of one process.
+/// Returns the microseconds of one process.
 fn run(mut command: Command) -> Result<f64> {
     let begin = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;

@@ -1,17 +1,17 @@
-//! What calls over HTTP cost, beside a tool that runs `tmux` for each.
+//! Time of HTTP requests, compared with a tool that runs `tmux` for each.
 
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::client::Connection;
 use anyhow::{Context as _, Result, bail, ensure};
-use protocol::client::Connection;
 use protocol::pane::{Attach, SOCKET, View};
 use protocol::{Frame, Kind as FrameKind};
 use testkit::Http;
-use testkit::http::{Brought, Socket};
+use testkit::http::{Socket, SocketMessage};
 
-use super::Surroundings;
+use super::Setup;
 use super::echo::Gaps;
 use crate::contender::Contender;
 use crate::driver::Served;
@@ -19,13 +19,13 @@ use crate::payload::Stream;
 use crate::report::{Report, Row, Target, percentile};
 use crate::script::{Cat, fresh_marker, in_pane};
 
-/// How many call at once.
+/// Number of concurrent clients.
 const CROWD: usize = 8;
 
-/// Keys that are not counted.
+/// Number of keys that are not counted.
 const WARM_UP: usize = 50;
 
-pub(super) fn http(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+pub(super) fn http(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let name = "http";
     let row = |what: &str, unit, target| Row::new(name, what, unit, target);
     let mut mix =
@@ -37,7 +37,7 @@ pub(super) fn http(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repo
     let mut far = row("HTTP, key to echo over WebSocket, p50", "µs", Target::Information);
     let mut near = row("key to echo over the local socket, p50", "µs", Target::Information);
     let what = format!("{} MB log lines", s.amount(40, 2));
-    let mut alone = row(&format!("{what}, nobody watches"), "s", Target::Information);
+    let mut alone = row(&format!("{what}, no watchers"), "s", Target::Information);
     let mut watched =
         row(&format!("{what}, 20 WebSockets of which 15 never read"), "s", Target::Information);
     let mut followed = row(&format!("{what}, 20 WebSockets that read"), "s", Target::Information);
@@ -62,7 +62,7 @@ pub(super) fn http(s: &Surroundings, contenders: &mut [Box<dyn Contender>], repo
     rows.into_iter().for_each(|row| report.add(row));
 }
 
-/// Milliseconds of one call when several call at once.
+/// Returns the milliseconds per request with several concurrent clients.
 fn calls(served: &Served, cwd: &str, times: usize) -> Result<f64> {
     let panes: Vec<String> = (0..CROWD).map(|_| served.create(cwd)).collect::<Result<_>>()?;
     let begin = Instant::now();
@@ -94,7 +94,7 @@ fn creations(served: &Served, cwd: &str, times: usize) -> Result<f64> {
     Ok(millis(begin.elapsed()) / count(times))
 }
 
-/// The slowest of a hundred lists, in milliseconds, when there are that many sessions.
+/// Returns the slowest of a hundred list requests, in milliseconds, with that many sessions.
 fn lists(served: &Served, cwd: &str, sessions: usize, times: usize) -> Result<f64> {
     (0..sessions).try_for_each(|_| served.create(cwd).map(drop))?;
     let once = |_| {
@@ -106,7 +106,7 @@ fn lists(served: &Served, cwd: &str, sessions: usize, times: usize) -> Result<f6
     percentile(&samples, 99).context("no samples")
 }
 
-/// Microseconds from a key to its echo over a WebSocket.
+/// Returns the microseconds from a key to its echo over a WebSocket.
 fn over_websocket(contender: &mut dyn Contender, http: &Http, samples: usize) -> Result<f64> {
     let ready = fresh_marker("ready");
     let pane = contender.open(&in_pane(&["echo", "--ready", &ready])?)?;
@@ -122,16 +122,17 @@ fn over_websocket(contender: &mut dyn Contender, http: &Http, samples: usize) ->
 fn next_output(socket: &mut Socket) -> Result<Vec<u8>> {
     loop {
         match socket.next_message() {
-            Brought::Bytes(_, bytes) => return Ok(bytes),
-            Brought::Text(_) => {}
-            Brought::Closed(why) => bail!("the WebSocket was closed: {why:?}"),
+            SocketMessage::Bytes(_, bytes) => return Ok(bytes),
+            SocketMessage::Text(_) => {}
+            SocketMessage::Closed(why) => bail!("the WebSocket was closed: {why:?}"),
         }
     }
 }
 
-/// Seconds for which a pane prints a file while some read it over WebSockets and some only could.
+/// Returns the seconds that a pane prints a file while some clients read it over WebSockets and
+/// some do not read.
 fn flood(
-    s: &Surroundings,
+    s: &Setup,
     contender: &mut dyn Contender,
     http: &Http,
     (reading, deaf): (usize, usize),
@@ -143,14 +144,14 @@ fn flood(
     let unread: Vec<Socket> = (0..deaf).map(|_| attach()).collect();
     for mut socket in (0..reading).map(|_| attach()) {
         // Until the server is stopped.
-        thread::spawn(move || while !matches!(socket.next_message(), Brought::Closed(_)) {});
+        thread::spawn(move || while !matches!(socket.next_message(), SocketMessage::Closed(_)) {});
     }
     let span = ready.go()()?;
     drop(unread);
     Ok(span.seconds())
 }
 
-/// Microseconds from a key to its echo with a client of the keeper itself.
+/// Returns the microseconds from a key to its echo with a client of the keeper.
 fn over_socket(contender: &mut dyn Contender, root: &Path, samples: usize) -> Result<f64> {
     let ready = fresh_marker("ready");
     let pane = contender.open(&in_pane(&["echo", "--ready", &ready])?)?;
@@ -165,7 +166,7 @@ fn over_socket(contender: &mut dyn Contender, root: &Path, samples: usize) -> Re
         loop {
             let frame = keeper.receive()?;
             ensure!(frame.kind != FrameKind::Ended, "the pane has ended");
-            // An offset is in front of the output.
+            // The output follows an offset.
             let output = frame.body.get(8..).unwrap_or_default();
             if output.windows(wanted.len()).any(|part| part == wanted) {
                 return Ok(());
@@ -190,7 +191,7 @@ fn median(samples: usize, mut press: impl FnMut(u8) -> Result<()>) -> Result<f64
     percentile(&taken, 50).context("no samples")
 }
 
-/// The directory of a pane, whichever session it is in.
+/// Returns the directory of a pane in any session.
 fn pane_dir(root: &Path, pane: &str) -> Result<PathBuf> {
     let sessions = std::fs::read_dir(root.join("sessions"))?.flatten();
     let mut dirs = sessions.map(|session| session.path().join("panes").join(pane));

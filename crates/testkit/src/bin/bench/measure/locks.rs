@@ -1,25 +1,26 @@
-//! What it costs to lock a file that nobody else wants.
+//! Time to lock a file without contention.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::client::Connection;
 use anyhow::{Context as _, Result, bail, ensure};
 use model::lock::{LockMode, LockScope};
-use protocol::client::{CONTROL_SOCKET, Connection};
+use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::control::{Request, Response};
 use protocol::locks::{Acquire, LockRequest};
 
-use super::Surroundings;
+use super::Setup;
 use crate::contender::{Contender, Kind};
 use crate::report::{Report, Row, Target, percentile};
 
-/// How many ask at once.
+/// Number of concurrent clients.
 const CROWD: usize = 8;
 
-/// For ccmux over its socket; for the bare system, `flock(1)`, which is one process per lock.
-pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
+/// For ccmux, over its socket; for the bare system, `flock(1)`, one process per lock.
+pub(super) fn locks(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, times) = ("locks", s.amount(5000, 200));
     let info = |what| Row::new(name, what, "µs", Target::Information);
     let mut each = info("lock and give back, p50 (bare: flock(1))");
@@ -35,7 +36,7 @@ pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
                 each.sample(Kind::Ccmux, percentile(&samples, 50).context("no samples")?);
                 slow.sample(Kind::Ccmux, percentile(&samples, 99).context("no samples")?);
                 alone.sample(Kind::Ccmux, rate(times, took));
-                let took = in_a_crowd(s, &run, times / CROWD)?;
+                let took = concurrently(s, &run, times / CROWD)?;
                 crowd.sample(Kind::Ccmux, rate(times / CROWD * CROWD, took));
             }
             Kind::Bare => {
@@ -50,14 +51,14 @@ pub(super) fn locks(s: &Surroundings, contenders: &mut [Box<dyn Contender>], rep
     [each, slow, alone, crowd].into_iter().for_each(|row| report.add(row));
 }
 
-/// Where the daemon listens that runs now: every start has a state root of its own.
+/// Returns the socket directory of the current daemon: every start has its own state root.
 fn running(dir: &Path) -> Result<PathBuf> {
     let mut roots =
         std::fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path().join("run")));
     roots.find(|run| run.join(CONTROL_SOCKET).exists()).context("no daemon runs")
 }
 
-/// Takes and gives back a lock of its own again and again: microseconds of each, and all the time.
+/// Takes and releases a lock repeatedly; returns the microseconds of each, and the total time.
 fn lock_often(run: &Path, file: PathBuf, times: usize) -> Result<(Vec<f64>, Duration)> {
     let mut daemon = Connection::open(run, CONTROL_SOCKET)?;
     let path = file.into_os_string().into_string().ok().context("a path that is text")?;
@@ -84,8 +85,8 @@ fn lock_often(run: &Path, file: PathBuf, times: usize) -> Result<(Vec<f64>, Dura
     Ok((samples, begin.elapsed()))
 }
 
-/// Several at once, each with a file of its own.
-fn in_a_crowd(s: &Surroundings, run: &Path, times: usize) -> Result<Duration> {
+/// Runs several clients at once, each with its own file.
+fn concurrently(s: &Setup, run: &Path, times: usize) -> Result<Duration> {
     let begin = Instant::now();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CROWD)
@@ -102,8 +103,8 @@ fn in_a_crowd(s: &Surroundings, run: &Path, times: usize) -> Result<Duration> {
     Ok(begin.elapsed())
 }
 
-/// Microseconds of one `flock(1)`.
-fn flock(s: &Surroundings) -> Result<f64> {
+/// Returns the microseconds of one `flock(1)`.
+fn flock(s: &Setup) -> Result<f64> {
     let begin = Instant::now();
     let mut flock = Command::new("flock");
     let status = flock.arg(s.dir().join("flocked")).arg("true").stdin(Stdio::null()).status()?;

@@ -1,4 +1,4 @@
-//! What is measured. One file per kind of question.
+//! The measures, one file per topic.
 
 mod attach;
 mod echo;
@@ -23,10 +23,10 @@ use crate::payload::Stream;
 use crate::report::Report;
 
 /// A measure: runs all rounds of all contenders and adds its rows.
-pub(crate) type Measure = fn(&Surroundings, &mut [Box<dyn Contender>], &mut Report);
+pub(crate) type Measure = fn(&Setup, &mut [Box<dyn Contender>], &mut Report);
 
 /// All measures by name, in the order of the table.
-pub(crate) const ALL: [(&str, Measure); 18] = [
+pub(crate) const ALL: [(&str, Measure); 20] = [
     ("log", flow::log),
     ("log-attached", flow::log_attached),
     ("ink", flow::ink),
@@ -39,6 +39,8 @@ pub(crate) const ALL: [(&str, Measure); 18] = [
     ("runaway", runaway::runaway),
     ("attach", attach::attach),
     ("create", panes::create),
+    ("create-tmpfs", panes::create_on_tmpfs),
+    ("create-churn", panes::create_after_churn),
     ("isolation", panes::isolation),
     ("memory", panes::memory),
     ("idle", panes::idle),
@@ -47,25 +49,25 @@ pub(crate) const ALL: [(&str, Measure); 18] = [
     ("http", http::http),
 ];
 
-/// What all measures share.
+/// Settings of all measures.
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Setup {
     home: Arc<Home>,
     quick: bool,
     rounds: Option<usize>,
 }
 
-impl Surroundings {
+impl Setup {
     pub(crate) fn new(args: &Args, home: &Arc<Home>) -> Self {
         Self { home: Arc::clone(home), quick: args.quick, rounds: args.rounds }
     }
 
-    /// Where files of a measure go.
+    /// Returns the directory for files of a measure.
     fn dir(&self) -> &Path {
         self.home.dir()
     }
 
-    /// The full amount, or the one for a quick look.
+    /// Returns the full amount, or the one for `--quick`.
     fn amount(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
     }
@@ -74,7 +76,7 @@ impl Surroundings {
         self.rounds.unwrap_or_else(|| self.amount(full, 1))
     }
 
-    /// A file with that much of the stream; made once.
+    /// Returns a file with that much of the stream; created once.
     fn payload(&self, stream: Stream, bytes: usize) -> Result<PathBuf> {
         let file = self.dir().join(format!("{}-{bytes}", stream.name()));
         if !file.exists() {
@@ -83,8 +85,8 @@ impl Surroundings {
         Ok(file)
     }
 
-    /// Gives the user a configuration of his own: settings, instructions, and a state of a megabyte.
-    fn furnish_user(&self) -> Result<()> {
+    /// Writes a user configuration: settings, instructions, and a state file of a megabyte.
+    fn write_user_config(&self) -> Result<()> {
         let dir = self.dir().join("home/.claude");
         std::fs::create_dir_all(dir.join("commands"))?;
         for name in ["settings.json", "CLAUDE.md"] {
@@ -99,8 +101,8 @@ impl Surroundings {
         Ok(File::create(self.dir().join("home/.claude.json"))?.write_all(state.as_bytes())?)
     }
 
-    /// Runs `measure` for every contender in turn, `rounds` times, each on a fresh server. Who
-    /// fails once is left out of the later rounds.
+    /// Runs `measure` for every contender in turn, `rounds` times, each on a fresh server. A
+    /// contender that fails is skipped in later rounds.
     fn interleave(
         &self,
         name: &'static str,
@@ -120,7 +122,8 @@ impl Surroundings {
                 if let Err(error) = measured.and(contender.stop()) {
                     report.fail(name, who, &error);
                     failed.push(who);
-                    // One at a time is running: whatever is left is of the one that failed.
+                    // One contender runs at a time, so all remaining processes are of the failed
+                    // one.
                     self.home.kill_everything();
                 }
             }

@@ -1,42 +1,37 @@
-//! What six panes notice of a seventh that runs away (B6): the slowest keys in a hundred, with and
-//! without it. Six bare terminals are typed into beside the same runaway: what they notice is the
-//! kernel's doing, and nobody above it can do better.
+//! Effect of a runaway pane on six others (B6): p99 of key echoes with and without it. Six bare
+//! terminals beside the same runaway show the kernel's share, which no multiplexer can avoid.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Surroundings;
+use super::Setup;
 use super::echo::{Gaps, round_trip, start};
 use crate::client::Client;
 use crate::contender::{Bare, Contender, Kind};
 use crate::report::{Report, Row, Target, percentile};
 
-/// The panes that are typed into.
+/// Number of panes that are typed into.
 const PANES: usize = 6;
 
-/// Keys that occur in no escape sequence, so that what comes back is the key.
+/// Keys that occur in no escape sequence.
 const KEYS: &[u8] = b"xyzvqw#~";
 
-/// What the runaway may take: enough to be a nuisance.
+/// Limits of the runaway: enough to disturb others.
 const LIMITS: &str = "memory=256M,processes=64,cpu=10,disk=256M,policy=stop";
 
-/// How long it may run before it is measured, so that it is at its worst.
+/// Time that it runs before the measure.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// Each is bounded even if nobody stops it: by count, by amount, or by the pane's end.
+/// Each is bounded even without a limit: by count, amount, or the end of the pane.
 const RUNAWAYS: [(&str, &str); 4] = [
     ("forks", "while :; do i=0; while [ $i -lt 60 ]; do i=$((i+1)); (:) & done; wait; done"),
     ("takes 8 GB", "while :; do dd if=/dev/zero of=/dev/null bs=8G count=1 2>/dev/null; done"),
     ("writes", "while :; do head -c 200000000 /dev/zero > \"$TMPDIR/much\"; done"),
-    ("floods", "exec yes a line of a log that nobody can read as fast as it comes"),
+    ("floods", "exec yes a log line that is printed faster than anyone can read it"),
 ];
 
-pub(super) fn runaway(
-    s: &Surroundings,
-    contenders: &mut [Box<dyn Contender>],
-    report: &mut Report,
-) {
+pub(super) fn runaway(s: &Setup, contenders: &mut [Box<dyn Contender>], report: &mut Report) {
     let (name, samples) = ("runaway", s.amount(1200, 60));
     let what = format!("keystroke echo in {PANES} panes, p99");
     let mut calm = Row::new(name, &what, "µs", Target::Information);
@@ -76,7 +71,7 @@ fn six(contender: &mut dyn Contender) -> Result<Vec<Client>> {
     (0..PANES).map(|_| start(contender, "echo")).collect()
 }
 
-/// How long the slowest key in a hundred takes, over the clients of each kind. They take turns.
+/// Returns the p99 of key echoes over the clients of each kind, which take turns.
 fn p99s(kinds: &mut [Vec<Client>; 2], samples: usize) -> Result<[f64; 2]> {
     let mut gaps = Gaps(1);
     let mut taken = [const { Vec::new() }; 2];

@@ -1,0 +1,69 @@
+//! Types input into a pane.
+
+use std::time::Duration;
+
+use host::store::StoreError;
+use model::Name;
+use model::authority::{Access, Caller};
+use protocol::pane::Request as KeeperRequest;
+use protocol::pane_io::Typing;
+
+use super::Services;
+use super::access::{AccessDenied, authorize};
+use crate::fault::{Advice, Description, Fault, FaultKind, any_of};
+use crate::panes::error::{KeeperFault, NotLive};
+use crate::registry::TargetError;
+use crate::wire::keeper::{self, KeeperError};
+
+any_of! {
+    /// Why input was not typed into a pane.
+    pub(crate) enum SendError {
+        Denied(AccessDenied),
+        Target(TargetError),
+        Store(StoreError),
+        NotLive(NotLive),
+        Unread(InputNotRead),
+        Keeper(KeeperFault),
+    }
+}
+
+/// The program of a pane did not read its input in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the program in pane {0} does not read its input")]
+pub(crate) struct InputNotRead(Name);
+
+impl Fault for InputNotRead {
+    fn describe(&self) -> Description {
+        FaultKind::TimedOut.advise(Advice::ReadScreen)
+    }
+}
+
+/// Types input into a pane and waits until its program has read it.
+pub(crate) async fn send(
+    services: &Services,
+    caller: &Caller,
+    target: &str,
+    typing: Typing,
+    timeout_ms: u64,
+) -> Result<(), SendError> {
+    let row = services.panes.rows().await?.find_pane(target)?;
+    authorize(services, caller, Access::Control, Some(row.session)).await?;
+    let (pane, status) = services.panes.live_pane(&row)?;
+    if let Some(why) = status.keeper.as_ref().and_then(|keeper| keeper.incompatible()) {
+        return Err(KeeperFault::Unusable { name: row.name, why }.into());
+    }
+    let timeout = Duration::from_millis(timeout_ms);
+    match keeper::ask(&pane.dir, &KeeperRequest::Type(typing), timeout).await {
+        Ok(_) => {
+            services.lifecycle.pane_changed(row.id);
+            Ok(())
+        }
+        Err(KeeperError::TimedOut(_)) => Err(InputNotRead(row.name).into()),
+        Err(KeeperError::Remote(body)) => Err(KeeperFault::Remote(body).into()),
+        // The pane may have ended in the meantime.
+        Err(error) => match services.panes.live_pane(&row) {
+            Ok(_) => Err(KeeperFault::Unusable { name: row.name, why: error.to_string() }.into()),
+            Err(ended) => Err(ended.into()),
+        },
+    }
+}
