@@ -122,6 +122,30 @@ impl Registry {
         }
     }
 
+    /// Queues an event without waiting for its commit. It precedes all later changes and survives a
+    /// crash of the daemon as soon as it is committed, which takes about a millisecond.
+    ///
+    /// For frequent requests, whose response must not wait for the disk.
+    pub(crate) async fn queue_event(&self, event: EventBody) {
+        let caller = current_caller();
+        let work: Work = Box::new(move |group| {
+            let result = group.and_then(|group| {
+                group.apply(|change| {
+                    change.act_as(caller);
+                    change.emit(event)
+                })
+            });
+            if let Err(error) = result {
+                warn!(%error, "event not recorded");
+            }
+            None
+        });
+        let durability = Durability::ProcessCrash;
+        if self.queue.send(Message::Change { durability, work }).await.is_err() {
+            warn!("event not recorded: the registry is closed");
+        }
+    }
+
     /// Returns the current name of a pane.
     pub(crate) async fn pane_name(&self, pane: PaneId) -> Option<Name> {
         self.read(move |change| change.pane(pane)).await.ok().map(|row| row.name)
@@ -279,6 +303,18 @@ mod tests {
         for seq in 1..=20 {
             assert_eq!(events.recv().await.unwrap().seq, seq);
         }
+    }
+
+    #[tokio::test]
+    async fn queued_event_precedes_later_changes() {
+        let (_dir, registry) = start();
+        let session = SessionId::from_random([9; 16]);
+
+        registry.queue_event(EventBody::SessionClosed { session }).await;
+        let events = registry.read(|change| change.events(0, 10)).await;
+
+        let events: Result<_, StoreError> = events;
+        assert_eq!(events.unwrap()[0].what, EventBody::SessionClosed { session });
     }
 
     #[tokio::test]

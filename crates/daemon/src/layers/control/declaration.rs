@@ -96,6 +96,12 @@ pub(super) fn required_access(request: &Request) -> Access {
     }
 }
 
+/// Returns whether programs make this request many times per second. Its response does not wait for
+/// its event to reach the disk.
+pub(super) fn is_frequent(request: &Request) -> bool {
+    matches!(request, Request::Lock(_) | Request::Send { .. } | Request::Resize { .. })
+}
+
 /// Returns the event that records a request, or `None` for a request that changes nothing or records
 /// its changes itself.
 pub(super) fn audit_event(request: &Request) -> Option<EventBody> {
