@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Agent, claude};
+use super::Agent;
 use crate::config::locks::{LocksConfig, WhenAway};
 use crate::ids::PaneId;
 use crate::lock::LockScope;
@@ -146,14 +146,6 @@ impl HookCommand<'_> {
 /// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-impl HookInput {
-    /// Parses the input of a hook. Unknown input yields empty fields.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Self {
-        claude::hooks::parse_input(bytes).unwrap_or_default()
-    }
 }
 
 impl Agent {

@@ -37,12 +37,6 @@ fn top_level_modules_have_no_dependency_cycles() {
     assert!(failures.is_empty(), "modules that depend on each other:\n{failures}");
 }
 
-/// Cycles below the top level that are accepted: parent module and members.
-const ACCEPTED_CYCLES: [(&str, &str); 1] = [
-    // The generic hook code names claude as the only agent with hooks.
-    ("model::agent", "claude, hooks"),
-];
-
 #[test]
 fn nested_modules_have_no_dependency_cycles() {
     let mut failures = String::new();
@@ -50,11 +44,8 @@ fn nested_modules_have_no_dependency_cycles() {
         let modules = source::modules(name);
         for parent in graph::parents(&modules).into_iter().filter(|parent| !parent.is_empty()) {
             for cycle in graph::cycles(&graph::siblings(&modules, &parent)) {
-                let (parent, members) =
-                    (format!("{name}::{}", parent.join("::")), cycle.join(", "));
-                if !ACCEPTED_CYCLES.contains(&(parent.as_str(), members.as_str())) {
-                    writeln!(failures, "{parent}: {members}").unwrap();
-                }
+                let (parent, members) = (parent.join("::"), cycle.join(", "));
+                writeln!(failures, "{name}::{parent}: {members}").unwrap();
             }
         }
     }

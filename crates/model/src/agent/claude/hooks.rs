@@ -47,8 +47,16 @@ fn settings(command: &HookCommand<'_>, mut theirs: Map<String, Value>) -> Option
     Some(theirs.into())
 }
 
+impl HookInput {
+    /// Parses the input of a hook. Unknown input yields empty fields.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Self {
+        parse_input(bytes).unwrap_or_default()
+    }
+}
+
 /// Parses the input of a hook: the file that a tool edits, or the prompt.
-pub(in crate::agent) fn parse_input(bytes: &[u8]) -> Option<HookInput> {
+fn parse_input(bytes: &[u8]) -> Option<HookInput> {
     let said: Value = serde_json::from_slice(bytes).ok()?;
     let input = said.get("tool_input");
     let named = |key: &str| input?.get(key)?.as_str().filter(|path| !path.is_empty());
