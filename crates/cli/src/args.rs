@@ -182,7 +182,7 @@ pub(crate) struct NewArgs {
     pub(crate) template: Option<String>,
 
     /// Kind of workspace: auto, worktree, clone, copy, shared or empty (default: from ccmux.toml, or
-    /// auto)
+    /// auto: a worktree for an agent in a git repository, otherwise the directory itself)
     #[arg(long, value_name = "KIND")]
     pub(crate) workspace: Option<WorkspaceKind>,
 

@@ -464,10 +464,16 @@ mod tests {
             session: web(),
             pane: PaneView { live: Some(live), ..dev1() },
             warnings: Vec::new(),
+            uncommitted: None,
             repeated: false,
         };
-        let ended =
-            PaneAnswer { session: web(), pane: tests(), warnings: Vec::new(), repeated: false };
+        let ended = PaneAnswer {
+            session: web(),
+            pane: tests(),
+            warnings: Vec::new(),
+            uncommitted: None,
+            repeated: false,
+        };
 
         insta::assert_snapshot!([alive, ended].map(|answer| pane(&answer, style())).join("--\n"));
     }

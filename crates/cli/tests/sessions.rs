@@ -242,9 +242,10 @@ fn legacy_session_shares_its_project_and_mode_comes_from_environment() {
         |words: &[&str], mode: &str| place.ccmux(words).env("CCMUX_SESSION_MODE", mode);
 
     let shared = by_default(&sleeping(&["--session", "old"]), "legacy").json();
-    let flag = ["--session", "new", "--mode", "isolated"];
+    let flag = ["--session", "new", "--mode", "isolated", "--workspace", "worktree"];
     let apart = by_default(&sleeping(&flag), "legacy").json();
-    let joined = by_default(&sleeping(&["--session", "new"]), "legacy").json();
+    let join = ["--session", "new", "--workspace", "worktree"];
+    let joined = by_default(&sleeping(&join), "legacy").json();
     let wrong = error(&by_default(&sleeping(&[]), "shared").fails_with(2));
     let conflict =
         error(&place.ccmux(&sleeping(&["--session", "old", "--mode", "isolated"])).fails_with(4));

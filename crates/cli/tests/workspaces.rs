@@ -58,11 +58,12 @@ impl Project {
         self.home.ccmux(words).dir(&self.repo).timeout(LONG)
     }
 
-    /// Creates a sleeping pane with these options.
+    /// Creates a sleeping pane with these options, in a worktree unless they choose otherwise.
     fn new_pane(&self, name: &str, options: &[&str]) -> Value {
         let begin = ["new", "-d", "--json", "-n", name];
-        let words: Vec<&str> =
-            begin.iter().chain(options).chain(&["--", "sleep", "1000"]).copied().collect();
+        let chooses = ["--workspace", "--mode"].iter().any(|option| options.contains(option));
+        let kind: &[&str] = if chooses { &[] } else { &["--workspace", "worktree"] };
+        let words = [&begin, kind, options, &["--", "sleep", "1000"]].concat();
         self.ccmux(&words).json()["pane"].take()
     }
 
@@ -106,9 +107,9 @@ fn path(pane: &Value, field: &str) -> PathBuf {
 fn pane_in_repository_gets_its_own_worktree_and_branch() {
     let project = Project::new();
     let words = ["new", "-d", "--json", "-n", "dev.lock", "--session", "a..b"];
+    let words = words.into_iter().chain(["--workspace", "worktree"]);
     let deep = project.repo.join("src/deep");
-    let words: Vec<&str> =
-        words.into_iter().chain(["--", "sh", "-c", "pwd; exec sleep 1000"]).collect();
+    let words: Vec<&str> = words.chain(["--", "sh", "-c", "pwd; exec sleep 1000"]).collect();
 
     let first = project.ccmux(&words).dir(&deep).json()["pane"].take();
     let second = project.new_pane("two", &["--session", "a..b"]);
@@ -147,7 +148,7 @@ fn every_workspace_kind_works() {
     put(&plain.join("inner/run"), "#!/bin/sh\n");
     fs::set_permissions(plain.join("inner/run"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("inner/run", plain.join("link")).unwrap();
-    let there = ["--cwd", plain.to_str().unwrap()];
+    let there = ["--workspace", "copy", "--cwd", plain.to_str().unwrap()];
 
     let clone = project.new_pane("clone", &["--workspace", "clone"]);
     let copy = project.new_pane("copy", &there);
@@ -176,24 +177,83 @@ fn every_workspace_kind_works() {
     project.assert_untouched();
 }
 
-/// Where the directory implies no workspace kind, the user has to choose.
+/// R16, B22: the default refuses no directory, and a command runs where the user is.
 #[test]
-fn home_directory_is_not_copied_and_error_names_choices() {
+fn command_without_workspace_option_runs_in_the_directory_itself() {
     let project = Project::new();
     let home = project.home.dir().join("home");
     let above = project.home.dir().to_owned();
     let large = project.home.work();
     fs::File::create(large.join("sparse")).unwrap().set_len(3 << 30).unwrap();
 
-    for dir in [home.as_path(), Path::new("/"), &above, &large] {
-        let refused = project.home.ccmux(&["new", "-d", "--", "sleep", "1000"]).dir(dir);
-        let refused = refused.fails_with(4);
+    for dir in [home.as_path(), Path::new("/"), &above, &large, &project.repo] {
+        let new = project.home.ccmux(&["new", "-d", "--json", "--", "sleep", "1000"]).dir(dir);
+        let pane = new.json()["pane"].take();
+        assert_eq!(pane["workspace_kind"], "shared", "{pane}");
+        assert_eq!(path(&pane, "cwd"), dir);
+    }
+    let quiet = project.ccmux(&["new", "-d", "--", "sleep", "1000"]).run();
+    assert_eq!(quiet.stderr, "");
+    project.assert_untouched();
+}
+
+/// R16, B22: an agent gets a worktree where git can make one, and else shares the directory; one
+/// line says which.
+#[test]
+fn agent_without_workspace_option_gets_worktree_or_shares_and_a_line_says_so() {
+    let mut home = Home::new(CCMUX);
+    home.install_fake_agent("claude");
+    let project = Project::of(home);
+    let fresh = project.home.dir().join("fresh");
+    fs::create_dir(&fresh).unwrap();
+    project.git_in(&fresh, &["init", "--quiet"]);
+    put(&project.repo.join("README"), "changed\n");
+    put(&project.repo.join("new"), "new\n");
+    let start = |name: &str, dir: &Path| {
+        let words = ["new", "-d", "-n", name, "--session", "web", "--", "claude", "--stay"];
+        let started = project.home.ccmux(&words).dir(dir).timeout(LONG).run();
+        assert!(started.status.success(), "{started:?}");
+        (project.home.show(name), started.stderr)
+    };
+
+    let (pane, said) = start("dev1", &project.repo);
+
+    assert_eq!(
+        (&pane["workspace_kind"], &pane["branch"]),
+        (&"worktree".into(), &"ccmux/web/dev1".into())
+    );
+    let line = format!(
+        "dev1 works on branch ccmux/web/dev1 in ~/.ccmux/{}; your files are untouched\n",
+        path(&pane, "workspace").strip_prefix(project.home.state_root()).unwrap().display()
+    );
+    assert!(said.contains(&line), "{said}");
+    let stay = format!("2 uncommitted files stay in {}", project.repo.display());
+    assert!(said.contains(&stay), "{said}");
+    let home = project.home.dir().join("home");
+    let work = project.home.work();
+    for (number, dir) in [&home, Path::new("/"), &work, &fresh].into_iter().enumerate() {
+        let (pane, said) = start(&format!("plain{number}"), dir);
+        assert_eq!(pane["workspace_kind"], "shared", "{pane}");
+        assert_eq!(path(&pane, "cwd"), dir);
+        assert!(said.contains(&format!("plain{number} works directly in ")), "{said}");
+    }
+}
+
+/// A kind that was requested and that the directory does not allow is refused with the choices.
+#[test]
+fn requested_workspace_that_is_impossible_is_refused_with_choices() {
+    let project = Project::new();
+    let above = project.home.dir().to_owned();
+    let large = project.home.work();
+    fs::File::create(large.join("sparse")).unwrap().set_len(3 << 30).unwrap();
+
+    for (kind, dir) in [("copy", &above), ("copy", &large), ("worktree", &large)] {
+        let new = project.home.ccmux(&["new", "-d", "--workspace", kind]).dir(dir);
+        let refused = new.fails_with(4);
         for choice in ["--workspace", "shared", "empty", "--cwd"] {
             assert!(refused.contains(choice), "{}: {refused}", dir.display());
         }
     }
-    let refused = project.home.ccmux(&["new", "-d", "--workspace", "worktree"]).dir(&large);
-    assert!(refused.fails_with(4).contains("not in a git repository"));
 
     let listed = project.ccmux(&["ls", "--json"]).json();
     assert_eq!(testkit::home::pane_ids(&listed).len(), 0, "{listed}");
@@ -201,7 +261,7 @@ fn home_directory_is_not_copied_and_error_names_choices() {
 
 /// `ccmux` without arguments does not ask.
 #[test]
-fn ccmux_without_arguments_in_home_shares_it_with_notice() {
+fn ccmux_without_arguments_in_home_starts_a_shell_there() {
     let home = Home::new(CCMUX);
     let own = home.dir().join("home");
     let none: [&str; 0] = [];
@@ -213,9 +273,7 @@ fn ccmux_without_arguments_in_home_shares_it_with_notice() {
         let pane = &listed["sessions"][0]["panes"][0];
         pane["workspace_kind"] == "shared" && pane["cwd"] == own.to_str().unwrap()
     });
-    screen.wait_until("the notice is shown", |view| {
-        String::from_utf8_lossy(view.raw()).contains("uses the directory directly")
-    });
+    drop(screen);
 }
 
 /// R16: listed ignored files are copied, but nothing from outside of the repository.
@@ -292,7 +350,7 @@ fn unsaved_work_in_clones_copies_and_output_is_kept() {
     let project = Project::new();
     let clone = project.new_pane("clone", &["--workspace", "clone"]);
     let work = project.home.work();
-    let copy = project.new_pane("copy", &["--cwd", work.to_str().unwrap()]);
+    let copy = project.new_pane("copy", &["--workspace", "copy", "--cwd", work.to_str().unwrap()]);
     let output = project.new_pane("out", &[]);
     project.ccmux(&["stop", "clone", "copy", "out"]).ok();
 
@@ -377,7 +435,8 @@ fn trusted_project_commands_set_up_workspaces() {
     };
     wishes("mkdir target; echo $PANE_ID > target/set-up.log");
 
-    let new = ["new", "-d", "--json", "-n", "one", "--", "sleep", "1000"];
+    let new =
+        ["new", "-d", "--json", "-n", "one", "--workspace", "worktree", "--", "sleep", "1000"];
     let untrusted = project.ccmux(&new).json();
     let warning = untrusted["warnings"][0].as_str().unwrap();
     assert!(warning.contains(".ccmux.toml") && warning.contains("ccmux trust"), "{warning}");
@@ -395,7 +454,7 @@ fn trusted_project_commands_set_up_workspaces() {
     let listed = project.ccmux(&["trust", "--list", "--json"]).json();
     assert_eq!(listed["files"][0]["trusted"], false, "{listed}");
     project.ccmux(&["trust"]).ok();
-    let fails = ["new", "-d", "-n", "three", "--", "sleep", "1000"];
+    let fails = ["new", "-d", "-n", "three", "--workspace", "worktree", "--", "sleep", "1000"];
     let failed = project.ccmux(&fails).fails_with(1);
     assert!(failed.contains("it went wrong") && failed.contains('9'), "{failed}");
     project.ccmux(&["show", "three"]).fails_with(3);
@@ -406,9 +465,9 @@ fn trusted_project_commands_set_up_workspaces() {
     assert_eq!((project.branches(), project.entries()), (vec!["main".to_owned()], 0));
 }
 
-/// R16: without git there is no branch, and a copy made instead is explained.
+/// R16: without git there is no branch, and the directory that is used instead is explained.
 #[test]
-fn copy_without_git_prints_a_warning() {
+fn agent_in_repository_without_git_shares_it_with_a_warning() {
     let project = Project::new();
     let bin = project.home.dir().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -416,23 +475,22 @@ fn copy_without_git_prints_a_warning() {
         let found = ["/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(program));
         symlink(found.into_iter().find(|path| path.exists()).unwrap(), bin.join(program)).unwrap();
     }
+    symlink(project.home.fake_agent(), bin.join("claude")).unwrap();
     let new = |name: &str, options: &[&str]| {
-        let words = [&["new", "-d", "--json", "-n", name], options, &["--", "sleep", "1000"]];
+        let words = [&["new", "-d", "--json", "-n", name], options, &["--", "claude", "--stay"]];
         project.ccmux(&words.concat()).env("PATH", &bin)
     };
 
-    let copied = new("auto", &[]).json();
+    let auto = new("auto", &[]).json();
     let wanted = new("wanted", &["--workspace", "copy"]).json();
     let refused = new("refused", &["--workspace", "worktree"]).fails_with(4);
 
-    assert_eq!(copied["pane"]["workspace_kind"], "copy");
-    let warning = copied["warnings"][0].as_str().unwrap();
+    assert_eq!(auto["pane"]["workspace_kind"], "shared");
+    let warning = auto["warnings"][0].as_str().unwrap();
     assert!(warning.contains("git is not on your PATH"), "{warning}");
     assert!(warning.contains("install git"), "{warning}");
     assert_eq!(wanted["warnings"], Value::Null, "{wanted}");
     assert!(refused.contains("git not found in PATH"), "{refused}");
-    let said = project.ccmux(&["new", "-d", "--", "sleep", "1000"]).env("PATH", &bin).run();
-    assert!(said.stderr.contains("git is not on your PATH"), "{}", said.stderr);
 }
 
 /// R18: not even root can write to shared files, and files shared later appear at once. A daemon
@@ -517,7 +575,7 @@ fn daemon_kill_leaves_no_partial_worktree() {
         let before = hooks.reached(point);
         hooks.pause(point);
         let words: &[&str] = if makes {
-            &["new", "-d", "-n", "dev", "--", "sleep", "1000"]
+            &["new", "-d", "-n", "dev", "--workspace", "worktree", "--", "sleep", "1000"]
         } else {
             &["close", "dev"]
         };
@@ -561,7 +619,17 @@ fn git_outliving_its_daemon_leaves_no_worktree() {
     let project = Project::of(home);
     project.home.start_daemon();
 
-    let asked = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]);
+    let asked = project.ccmux(&[
+        "new",
+        "-d",
+        "-n",
+        "dev",
+        "--workspace",
+        "worktree",
+        "--",
+        "sleep",
+        "1000",
+    ]);
     let asker = thread::spawn(move || asked.run());
     wait_until("git is running", LONG, || marks.join("waits").exists());
     project.home.kill_daemon();
@@ -585,7 +653,9 @@ fn full_disk_leaves_no_partial_worktree() {
     project.git(&["add", "."]);
     project.git(&["commit", "--quiet", "-m", "large"]);
 
-    let failed = project.ccmux(&["new", "-d", "-n", "dev", "--", "sleep", "1000"]).fails_with(1);
+    let failed = project
+        .ccmux(&["new", "-d", "-n", "dev", "--workspace", "worktree", "--", "sleep", "1000"])
+        .fails_with(1);
 
     assert!(failed.contains("free space"), "{failed}");
     project.ccmux(&["show", "dev"]).fails_with(3);

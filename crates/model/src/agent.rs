@@ -30,6 +30,9 @@ use traces::Traces;
 pub const BUILT_IN: [&str; 5] =
     [claude::NAME, codex::NAME, gemini::NAME, opencode::NAME, shell::NAME];
 
+/// The name of the agent that stands for every program that is not an agent.
+pub const SHELL: &str = shell::NAME;
+
 /// The inherited variables of each built-in agent. A separate table, because it is consulted for
 /// every variable of every client.
 const INHERITED: [&[&str]; 4] =
@@ -294,6 +297,12 @@ impl Agent {
     #[must_use]
     pub fn everywhere() -> Vec<Self> {
         Self::built_in().into_iter().filter(|agent| agent.in_every_pane).collect()
+    }
+
+    /// Returns true if it is the shell, which stands for every program that is not an agent.
+    #[must_use]
+    pub fn is_shell(&self) -> bool {
+        self.name == SHELL
     }
 
     /// Returns true if the first word of `command` is this agent's program.

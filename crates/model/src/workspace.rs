@@ -106,6 +106,19 @@ pub enum RepositoryState {
     Yes,
 }
 
+/// The program that a workspace is for, as far as [`WorkspaceKind::Auto`] depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// A shell, or any program that is not an agent.
+    Command,
+    /// An agent.
+    Agent,
+    /// Any program of a session with [`SessionMode::Legacy`](crate::SessionMode::Legacy).
+    Legacy,
+    /// An ended pane that is migrated from a shared directory to its own workspace.
+    Migrated,
+}
+
 /// The facts about the directory from which a workspace is made.
 pub struct SourceDirectory<'a> {
     /// The path.
@@ -171,32 +184,34 @@ impl WorkspaceRefused {
 
 /// Returns the kind of workspace for a request for `asked`.
 ///
+/// [`WorkspaceKind::Auto`] is refused only for [`Occupant::Migrated`]: a new pane that cannot have a
+/// worktree shares the directory.
+///
 /// # Errors
 ///
-/// [`WorkspaceRefused`] if the directory does not allow that kind, or any kind for
-/// [`WorkspaceKind::Auto`].
+/// [`WorkspaceRefused`] if the directory does not allow that kind.
 pub fn choose(
     asked: WorkspaceKind,
-    legacy: bool,
+    occupant: Occupant,
     site: &SourceDirectory<'_>,
 ) -> Result<WorkspaceKind, WorkspaceRefused> {
     let dir = || site.dir.to_owned();
     match asked {
-        WorkspaceKind::Auto if legacy => Ok(WorkspaceKind::Shared),
-        WorkspaceKind::Shared | WorkspaceKind::Empty => Ok(asked),
-        WorkspaceKind::Auto => match &site.repository {
-            RepositoryState::Yes => Ok(WorkspaceKind::Worktree),
-            RepositoryState::Unusable(why) => {
+        WorkspaceKind::Auto => match (occupant, &site.repository) {
+            (Occupant::Command | Occupant::Legacy, _) => Ok(WorkspaceKind::Shared),
+            (Occupant::Agent | Occupant::Migrated, RepositoryState::Yes) => {
+                Ok(WorkspaceKind::Worktree)
+            }
+            (Occupant::Agent, _) => Ok(WorkspaceKind::Shared),
+            (Occupant::Migrated, RepositoryState::Unusable(why)) => {
                 Err(WorkspaceRefused::Unusable { dir: dir(), why: why.clone() })
             }
-            RepositoryState::No | RepositoryState::WithoutGit | RepositoryState::WithoutCommit => {
-                if site.is_home_or_root {
-                    Err(WorkspaceRefused::HomeOrRoot(dir()))
-                } else {
-                    copy(site)
-                }
+            (Occupant::Migrated, _) if site.is_home_or_root => {
+                Err(WorkspaceRefused::HomeOrRoot(dir()))
             }
+            (Occupant::Migrated, _) => copy(site),
         },
+        WorkspaceKind::Shared | WorkspaceKind::Empty => Ok(asked),
         WorkspaceKind::Copy => copy(site),
         WorkspaceKind::Worktree | WorkspaceKind::Clone => match &site.repository {
             RepositoryState::Yes => Ok(asked),
@@ -276,10 +291,37 @@ mod tests {
 
     /// R16, design.
     #[test]
-    fn auto_chooses_worktree_or_copy_or_fails() {
-        use WorkspaceKind::{Auto, Copy, Empty, Shared, Worktree};
+    fn auto_of_new_pane_chooses_worktree_for_agents_in_usable_repositories_and_else_shared() {
+        use WorkspaceKind::{Auto, Shared, Worktree};
+        let unusable = RepositoryState::Unusable("dubious".to_owned());
+        let table = [
+            (RepositoryState::Yes, Worktree),
+            (RepositoryState::No, Shared),
+            (RepositoryState::WithoutGit, Shared),
+            (RepositoryState::WithoutCommit, Shared),
+            (unusable, Shared),
+        ];
+        for (repository, for_agent) in table {
+            for (is_home_or_root, holds_panes) in
+                [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let site = SourceDirectory {
+                    is_home_or_root,
+                    holds_panes,
+                    ..site(repository.clone(), &|| panic!("the directory is not measured"))
+                };
+                assert_eq!(choose(Auto, Occupant::Agent, &site), Ok(for_agent), "{repository:?}");
+                assert_eq!(choose(Auto, Occupant::Command, &site), Ok(Shared), "{repository:?}");
+                assert_eq!(choose(Auto, Occupant::Legacy, &site), Ok(Shared), "{repository:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn auto_of_migrated_pane_chooses_worktree_or_copy_or_fails() {
+        use WorkspaceKind::{Auto, Copy, Worktree};
         let (yes, no): (&dyn Fn() -> bool, &dyn Fn() -> bool) = (&|| true, &|| false);
-        let auto = |site: &SourceDirectory<'_>| choose(Auto, false, site);
+        let auto = |site: &SourceDirectory<'_>| choose(Auto, Occupant::Migrated, site);
 
         assert_eq!(auto(&site(RepositoryState::Yes, no)), Ok(Worktree));
         assert_eq!(auto(&site(RepositoryState::No, yes)), Ok(Copy));
@@ -292,15 +334,21 @@ mod tests {
         assert_eq!(auto(&holder), Err(WorkspaceRefused::HoldsPanes("/src".to_owned())));
         let strange = RepositoryState::Unusable("dubious".to_owned());
         assert!(matches!(auto(&site(strange, yes)), Err(WorkspaceRefused::Unusable { .. })));
-        for legacy in [&home, &holder, &site(RepositoryState::Yes, yes)] {
-            assert_eq!(choose(Auto, true, legacy), Ok(Shared));
-            assert_eq!(choose(Shared, false, legacy), Ok(Shared));
-            assert_eq!(choose(Empty, false, legacy), Ok(Empty));
+    }
+
+    #[test]
+    fn requested_kind_does_not_depend_on_the_occupant() {
+        use WorkspaceKind::{Copy, Empty, Shared, Worktree};
+        let site = site(RepositoryState::No, &|| true);
+        for occupant in [Occupant::Command, Occupant::Agent, Occupant::Legacy, Occupant::Migrated] {
+            for kind in [Shared, Empty, Copy] {
+                assert_eq!(choose(kind, occupant, &site), Ok(kind), "{occupant:?}");
+            }
+            assert_eq!(
+                choose(Worktree, occupant, &site),
+                Err(WorkspaceRefused::NoRepository("/src".to_owned()))
+            );
         }
-        assert_eq!(
-            choose(Worktree, true, &site(RepositoryState::No, yes)),
-            Err(WorkspaceRefused::NoRepository("/src".to_owned()))
-        );
     }
 
     /// Follows the rules of `git check-ref-format`.

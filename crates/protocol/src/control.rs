@@ -296,9 +296,21 @@ pub struct PaneAnswer {
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Changes that the workspace does not contain because they are not committed (`new` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncommitted: Option<UncommittedFiles>,
     /// Whether an earlier request with the same idempotency key created the pane.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+}
+
+/// Files of the user that are not committed, so that a new worktree or clone does not contain them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UncommittedFiles {
+    /// The root of the user's work tree.
+    pub dir: String,
+    /// The number of changed and untracked files.
+    pub count: usize,
 }
 
 /// The reply to `show SESSION`.

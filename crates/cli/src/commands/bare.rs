@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use model::WorkspaceKind;
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
 
@@ -29,22 +28,9 @@ fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure>
             attach(context, terminal, &target, false)
         }
         Ok(other) => Err(unexpected(&other).into()),
-        Err(body) if body.code == ErrorCode::NotFound => start(context),
+        Err(body) if body.code == ErrorCode::NotFound => new::run(context, &NewArgs::default()),
         Err(body) => Err(body.into()),
     }
-}
-
-/// Starts a shell in a new pane. Where no workspace can be chosen automatically, for example in a
-/// home directory, the pane uses the directory itself instead of failing.
-fn start(context: &Context) -> Result<(), Failure> {
-    let started = new::run(context, &NewArgs::default());
-    let Err(Failure::Error(body)) = &started else { return started };
-    if body.code != ErrorCode::Conflict {
-        return started;
-    }
-    context.out.warn(&format!("{}; the new pane uses the directory directly", body.message));
-    let shared = NewArgs { workspace: Some(WorkspaceKind::Shared), ..NewArgs::default() };
-    new::run(context, &shared)
 }
 
 fn print_overview(context: &Context) -> Result<(), Failure> {

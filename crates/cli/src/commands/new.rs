@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use model::LaunchRequest;
 use model::limits::LimitOverrides;
-use protocol::control::{PaneAnswer, Request, Response};
+use model::{LaunchRequest, WorkspaceKind};
+use protocol::control::{PaneAnswer, Request, Response, UncommittedFiles};
 use protocol::{ErrorBody, ErrorCode};
 
 use crate::args::{NewArgs, Variable};
@@ -35,6 +35,9 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
     for warning in &answer.warnings {
         context.out.warn(warning);
     }
+    for line in workspace_lines(&answer, context.env.get("HOME")) {
+        context.out.note(&line);
+    }
     match terminal {
         Some(terminal) => {
             let (pane, dir) = (&answer.pane, Path::new(&answer.pane.dir));
@@ -42,6 +45,41 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
             attach(context, &terminal, &target, false)
         }
         None => context.out.answer(&*answer, |answer, _| started(answer)),
+    }
+}
+
+/// Returns lines that say where an agent works and what its workspace does not contain. Other
+/// programs run where the user is unless requested otherwise, which needs no explanation.
+fn workspace_lines(answer: &PaneAnswer, home: Option<&str>) -> Vec<String> {
+    let pane = &answer.pane;
+    let place = tilde(&pane.workspace, home);
+    let is_agent = pane.agent != model::agent::SHELL;
+    let mut lines = Vec::new();
+    match (&pane.branch, pane.workspace_kind) {
+        (Some(branch), _) => lines.push(format!(
+            "{} works on branch {branch} in {place}; your files are untouched",
+            pane.name
+        )),
+        (None, Some(WorkspaceKind::Shared)) if is_agent => lines.push(format!(
+            "{} works directly in {place}, without a branch; agents lock the files that they edit",
+            pane.name
+        )),
+        _ => {}
+    }
+    if let Some(UncommittedFiles { dir, count }) = &answer.uncommitted {
+        let (files, stay) = if *count == 1 { ("file", "stays") } else { ("files", "stay") };
+        lines.push(format!("{count} uncommitted {files} {stay} in {dir}"));
+    }
+    lines
+}
+
+/// Abbreviates the user's home directory at the beginning of a path.
+fn tilde(path: &str, home: Option<&str>) -> String {
+    let below = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
+    match below {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.to_owned(),
     }
 }
 
@@ -151,6 +189,15 @@ mod tests {
 
         assert_eq!(refused.code, ErrorCode::Usage);
         assert_eq!(refused.hint.as_deref(), Some("give it a value: --env NOWHERE=VALUE"));
+    }
+
+    #[test]
+    fn tilde_abbreviates_the_home_directory_only() {
+        let home = Some("/home/me");
+        assert_eq!(tilde("/home/me", home), "~");
+        assert_eq!(tilde("/home/me/app", home), "~/app");
+        assert_eq!(tilde("/home/meg/app", home), "/home/meg/app");
+        assert_eq!(tilde("/src", None), "/src");
     }
 
     #[test]

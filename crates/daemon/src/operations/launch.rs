@@ -46,7 +46,9 @@ pub(crate) async fn launch_once(
     request: LaunchRequest,
 ) -> Result<PaneAnswer, LaunchError> {
     authorize_launch(services, caller, &request).await?;
-    let Some(key) = request.key.clone() else { return launch(services, request).await };
+    let Some(key) = request.key.clone() else {
+        return Ok(with_uncommitted(services, launch(services, request).await?).await);
+    };
     let _guard = services.request_locks.lock(once::lock_name(&key)).await;
     match once::find_created(services, &key, once::launch_digest(&request)).await? {
         Some(Created::Pane(id)) => {
@@ -55,8 +57,16 @@ pub(crate) async fn launch_once(
         Some(created @ Created::Session(_)) => {
             Err(RepeatError::from(once::KeyReused { key, created }).into())
         }
-        None => launch(services, request).await,
+        None => Ok(with_uncommitted(services, launch(services, request).await?).await),
     }
+}
+
+/// Adds the uncommitted files that the workspace of a new pane does not contain.
+async fn with_uncommitted(services: &Services, answer: PaneAnswer) -> PaneAnswer {
+    let launch = services.panes.get(answer.pane.id).and_then(|pane| pane.launch());
+    let Some(launch) = launch else { return answer };
+    let uncommitted = run_blocking(move || workspace::uncommitted_files(&launch)).await;
+    PaneAnswer { uncommitted, ..answer }
 }
 
 /// Checks that the caller may start a pane in the requested session, or in a new one.

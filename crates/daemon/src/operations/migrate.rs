@@ -25,7 +25,7 @@ use host::{hooks, record};
 use model::authority::{Access, Caller};
 use model::config::Config;
 use model::environment::InvalidVariable;
-use model::workspace::WorkspacePlace;
+use model::workspace::{Occupant, WorkspacePlace};
 use model::{
     LaunchRecord, LaunchRequest, Name, PaneId, SessionMode, SessionRecord, Workspace, WorkspaceKind,
 };
@@ -412,7 +412,7 @@ fn place(
         ..LaunchRequest::default()
     };
     let limit = workspace::limit(launch.limits);
-    workspace::decide(&pane.dir, SessionMode::Isolated, kind, &request, limit)
+    workspace::decide(&pane.dir, Occupant::Migrated, kind, &request, limit)
         .map_err(|error| failed(error.into()))
 }
 

@@ -23,7 +23,10 @@ use host::{StateRoot, clock, hooks, lock, record, repository, shared, template};
 use model::config::Config;
 use model::launch;
 use model::launch::{Launch, LaunchContext, LaunchError, NewPane, PanePaths, Plan};
-use model::{ConversationId, LaunchRecord, LaunchRequest, Name, PaneId, SessionRecord};
+use model::workspace::Occupant;
+use model::{
+    ConversationId, LaunchRecord, LaunchRequest, Name, PaneId, SessionMode, SessionRecord,
+};
 use protocol::control::SOCKET as CONTROL_SOCKET;
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -144,8 +147,15 @@ impl Panes {
     ) -> Result<(Plan, Option<BranchReservation>), PlanError> {
         let requested = request.workspace.unwrap_or(config.workspace);
         let limit = workspace::limit(config.limits.with(&request.limits));
-        let place = workspace::decide(&pane.dir, entry.session.mode, requested, request, limit)?;
-        let (session, env) = (&entry.session, &request.client_env);
+        let (agent, _) = launch::check(request, &config.agents, &config.roles)?;
+        let session = &entry.session;
+        let occupant = match session.mode {
+            SessionMode::Legacy => Occupant::Legacy,
+            SessionMode::Isolated if agent.is_shell() => Occupant::Command,
+            SessionMode::Isolated => Occupant::Agent,
+        };
+        let place = workspace::decide(&pane.dir, occupant, requested, request, limit)?;
+        let env = &request.client_env;
         let (place, branch) =
             self.workspaces.name_branch(place, &session.name, &entry.name, env)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();

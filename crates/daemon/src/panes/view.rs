@@ -50,7 +50,7 @@ impl Panes {
         let (session, panes) = self.session_with_panes(session, rows);
         let found = panes.into_iter().find(|view| view.id == pane.id);
         let pane = found.unwrap_or_else(|| self.pane_view(pane));
-        Ok(PaneAnswer { session, pane, warnings: Vec::new(), repeated: false })
+        Ok(PaneAnswer { session, pane, warnings: Vec::new(), uncommitted: None, repeated: false })
     }
 
     pub(crate) fn session_answer(&self, session: &SessionRow, rows: &Rows) -> SessionAnswer {

@@ -15,9 +15,10 @@ use host::project::{self, Project, ProjectError};
 use host::workspace::{self, RepositoryStatus, Work, WorkspacePlan, WorkspaceRecord};
 use model::isolation::USER_HOME;
 use model::limits::Limits;
-use model::workspace::{RepositoryState, SourceDirectory, WorkspacePlace, choose};
-use model::{LaunchRecord, LaunchRequest, Name, PaneId, SessionMode, Workspace, WorkspaceKind};
+use model::workspace::{Occupant, RepositoryState, SourceDirectory, WorkspacePlace, choose};
+use model::{LaunchRecord, LaunchRequest, Name, PaneId, Workspace, WorkspaceKind};
 use parking_lot::Mutex;
+use protocol::control::UncommittedFiles;
 use protocol::workspace::{PaneWork, UnsavedWork};
 use tracing::{info, warn};
 
@@ -57,22 +58,16 @@ pub(crate) fn limit(limits: Limits) -> u64 {
 /// [`PlanError`] if the directory does not allow the requested kind.
 pub(crate) fn decide(
     pane_dir: &Path,
-    mode: SessionMode,
+    occupant: Occupant,
     requested: WorkspaceKind,
     request: &LaunchRequest,
     limit: u64,
 ) -> Result<WorkspacePlace, PlanError> {
-    let shared = |source: &str| Workspace {
-        kind: WorkspaceKind::Shared,
-        path: source.to_owned(),
-        source: source.to_owned(),
-        repository: None,
-        branch: None,
-        base: None,
-    };
-    let legacy = mode == SessionMode::Legacy;
-    if requested == WorkspaceKind::Shared || requested == WorkspaceKind::Auto && legacy {
-        return Ok(WorkspacePlace { workspace: shared(&request.cwd), cwd: request.cwd.clone() });
+    let is_auto = requested == WorkspaceKind::Auto;
+    if requested == WorkspaceKind::Shared
+        || is_auto && matches!(occupant, Occupant::Command | Occupant::Legacy)
+    {
+        return Ok(shared_place(&request.cwd));
     }
     let client = ClientEnv::new(|name| request.client_env.get(name).map(String::as_str));
     let real = fs::canonicalize(&request.cwd).unwrap_or_else(|_| PathBuf::from(&request.cwd));
@@ -94,12 +89,16 @@ pub(crate) fn decide(
         limit,
         fits: &|| copy::fits(&real, limit),
     };
-    let kind = choose(requested, legacy, &source)?;
+    let kind = choose(requested, occupant, &source)?;
+    if kind == WorkspaceKind::Shared {
+        return Ok(shared_place(&request.cwd));
+    }
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| PlanError::PathNotUtf8(path.to_owned()))
     };
     let path = pane_dir.join(WORKSPACE);
-    let mut chosen = Workspace { kind, path: text(&path)?, ..shared(&text(&real)?) };
+    let mut chosen =
+        Workspace { kind, path: text(&path)?, ..shared_place(&text(&real)?).workspace };
     let mut cwd = path;
     if let (true, RepositoryStatus::Usable(repository)) = (chosen.is_git(), found) {
         chosen.source = text(&repository.top)?;
@@ -110,21 +109,47 @@ pub(crate) fn decide(
     Ok(WorkspacePlace { workspace: chosen, cwd: text(&cwd)? })
 }
 
-/// Returns a warning if a pane got a copy only because git is not installed. Runs no process, but
-/// blocks.
+/// Returns a directory as a shared workspace.
+pub(crate) fn shared_place(dir: &str) -> WorkspacePlace {
+    let workspace = Workspace {
+        kind: WorkspaceKind::Shared,
+        path: dir.to_owned(),
+        source: dir.to_owned(),
+        repository: None,
+        branch: None,
+        base: None,
+    };
+    WorkspacePlace { workspace, cwd: dir.to_owned() }
+}
+
+/// Returns a warning if a pane shares its directory only because git is not installed. Runs no
+/// process, but blocks.
 pub(crate) fn no_git_warning(requested: WorkspaceKind, record: &LaunchRecord) -> Option<String> {
     let workspace = record.workspace.as_ref()?;
-    if requested != WorkspaceKind::Auto || workspace.kind != WorkspaceKind::Copy {
+    let is_agent = record.agent != model::agent::SHELL;
+    if requested != WorkspaceKind::Auto || workspace.kind != WorkspaceKind::Shared || !is_agent {
         return None;
     }
     let client = ClientEnv::new(|name| record.env.get(name));
     let source = &workspace.source;
     workspace::is_git_missing(Path::new(source), client.search).then(|| {
         format!(
-            "`{source}` is in a git repository, but git is not on your PATH: the pane works in a \
-             copy without a branch; install git, or use --workspace copy to silence this warning"
+            "`{source}` is in a git repository, but git is not on your PATH: the pane works in the \
+             directory itself, without a branch; install git, or use --workspace shared to silence \
+             this warning"
         )
     })
+}
+
+/// Returns the uncommitted files of the user, if the workspace was created from a commit and does
+/// not contain them. Runs git, and blocks.
+pub(crate) fn uncommitted_files(record: &LaunchRecord) -> Option<UncommittedFiles> {
+    let workspace = record.workspace.as_ref().filter(|workspace| workspace.is_git())?;
+    let client = ClientEnv::new(|name| record.env.get(name));
+    // Other panes may have worked in this tree.
+    let git = Git::new(client.search, client.home, Trust::Agent);
+    let count = git.status(Path::new(&workspace.source)).ok()?.len();
+    (count > 0).then(|| UncommittedFiles { dir: workspace.source.clone(), count })
 }
 
 /// Branches that are named in a plan and may not exist yet, with their repositories.
@@ -416,8 +441,16 @@ mod tests {
         }
 
         fn decide(&self, requested: WorkspaceKind) -> Result<WorkspacePlace, PlanError> {
+            self.decide_for(Occupant::Agent, requested)
+        }
+
+        fn decide_for(
+            &self,
+            occupant: Occupant,
+            requested: WorkspaceKind,
+        ) -> Result<WorkspacePlace, PlanError> {
             let pane_dir = self.base.path().join("state/pane");
-            decide(&pane_dir, SessionMode::Isolated, requested, &self.request, u64::MAX)
+            decide(&pane_dir, occupant, requested, &self.request, u64::MAX)
         }
 
         fn git_runs(&self) -> usize {
@@ -434,22 +467,25 @@ mod tests {
         for kind in [Empty, Copy, Shared] {
             assert_eq!(fixture.decide(kind).unwrap().workspace.kind, kind);
         }
+        let command = fixture.decide_for(Occupant::Command, Auto).unwrap();
+        assert_eq!(command.workspace.kind, Shared);
         assert_eq!(fixture.git_runs(), 0);
 
-        for (count, kind) in [Auto, Worktree, Clone].into_iter().enumerate() {
+        assert_eq!(fixture.decide(Auto).unwrap().workspace.kind, Shared);
+        assert_eq!(fixture.git_runs(), 1);
+        for (count, kind) in [Worktree, Clone].into_iter().enumerate() {
             assert!(matches!(fixture.decide(kind), Err(PlanError::Workspace(_))), "{kind:?}");
-            assert_eq!(fixture.git_runs(), count + 1, "{kind:?}");
+            assert_eq!(fixture.git_runs(), count + 2, "{kind:?}");
         }
     }
 
     #[test]
-    fn decide_without_git_falls_back_to_copy_of_repository() {
+    fn decide_for_agent_without_git_shares_the_requested_directory() {
         let mut fixture = Fixture::new();
         fixture.request.client_env.insert("PATH".to_owned(), "/nonexistent".to_owned());
 
         let place = fixture.decide(WorkspaceKind::Auto).unwrap();
 
-        assert_eq!(place.workspace.kind, WorkspaceKind::Copy);
-        assert_eq!(place.cwd, place.workspace.path);
+        assert_eq!(place, shared_place(&fixture.request.cwd));
     }
 }

@@ -75,8 +75,8 @@ pub static KEYS: &[Key<Config>] = &[
         name: "workspace",
         meaning: "Default workspace of a pane: a git work tree (\"worktree\") or clone (\"clone\") \
                   on its own branch, a copy of the directory (\"copy\"), the directory itself \
-                  (\"shared\"), or an empty directory (\"empty\"). \"auto\" chooses a work tree in \
-                  a git repository and a copy elsewhere; in a legacy session, the directory \
+                  (\"shared\"), or an empty directory (\"empty\"). \"auto\" chooses a work tree \
+                  for an agent in a git repository with a commit, and otherwise the directory \
                   itself.",
         takes: "\"auto\", \"worktree\", \"clone\", \"copy\", \"shared\" or \"empty\"",
         access: Access::Text {
