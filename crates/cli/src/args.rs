@@ -1,5 +1,6 @@
 //! The definition of the command line: commands, options and help text.
 
+mod deferred;
 mod environment;
 mod examples;
 mod groups;
@@ -25,6 +26,7 @@ use model::limits::LimitOverrides;
 use model::{IdempotencyKey, Name, SessionMode, Size, WorkspaceKind};
 use protocol::pane_io::Until;
 
+pub(crate) use deferred::Deferred;
 pub(crate) use environment::{EnvArgs, PaneEnvArgs};
 pub(crate) use help::HelpArgs;
 pub(crate) use hook::HookArgs;
@@ -74,81 +76,81 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a command in a new pane
-    New(Box<NewArgs>),
+    New(Deferred<NewArgs>),
     /// List sessions and panes
     #[command(aliases = ["list-sessions", "list-panes"])]
-    Ls(LsArgs),
+    Ls(Deferred<LsArgs>),
     /// Show details of a pane or session
-    Show(ShowArgs),
+    Show(Deferred<ShowArgs>),
     /// Attach this terminal to a pane
     #[command(aliases = ["attach-session", "a"])]
-    Attach(AttachArgs),
+    Attach(Deferred<AttachArgs>),
     /// Rename a pane or session
-    Rename(RenameArgs),
+    Rename(Deferred<RenameArgs>),
     /// Type text and keys into a pane
-    Send(SendArgs),
+    Send(Deferred<SendArgs>),
     /// Send messages to panes and track their delivery
-    Message(MessageArgs),
+    Message(Deferred<MessageArgs>),
     /// Print the screen or the output log of a pane
-    Read(ReadArgs),
+    Read(Deferred<ReadArgs>),
     /// Show or change the resource limits of a pane
-    Limit(LimitArgs),
+    Limit(Deferred<LimitArgs>),
     /// Resume the processes of frozen panes
-    Thaw(ThawArgs),
+    Thaw(Deferred<ThawArgs>),
     /// Wait until a pane exits or prints a matching line
-    Wait(WaitArgs),
+    Wait(Deferred<WaitArgs>),
     /// Stop the processes of panes or sessions and keep their directories
-    Stop(StopArgs),
+    Stop(Deferred<StopArgs>),
     /// Restart exited panes and resume their conversations
-    Restore(RestoreArgs),
+    Restore(Deferred<RestoreArgs>),
     /// Stop panes and move their directories to the trash
     #[command(aliases = ["kill", "kill-pane"])]
-    Close(CloseArgs),
+    Close(Deferred<CloseArgs>),
     /// Stop all panes of sessions and move the sessions to the trash
-    Purge(PurgeArgs),
+    Purge(Deferred<PurgeArgs>),
     /// Create or update a team of panes from a file
-    Up(UpArgs),
+    Up(Deferred<UpArgs>),
     /// Stop all panes of a team and keep their directories
-    Down(DownArgs),
+    Down(Deferred<DownArgs>),
     /// Delete expired trash and move orphaned directories to the trash
-    Gc(GcArgs),
+    Gc(Deferred<GcArgs>),
     /// Show the environment of a pane and the source of each variable
-    Env(EnvArgs),
+    Env(Deferred<EnvArgs>),
     /// Allow a project to run its setup commands in new workspaces
-    Trust(TrustArgs),
+    Trust(Deferred<TrustArgs>),
     /// Share read-only files with all panes
-    Share(ShareArgs),
+    Share(Deferred<ShareArgs>),
     /// List, show, add and remove session templates
     #[command(subcommand, after_help = template::TEMPLATE, disable_help_subcommand = true)]
     Template(TemplateCommand),
     /// Convert a legacy session to an isolated session
-    Migrate(MigrateArgs),
+    Migrate(Deferred<MigrateArgs>),
     /// Print the event log
-    Events(EventsArgs),
+    Events(Deferred<EventsArgs>),
     /// Check panes, directories and configuration for problems and suggest fixes
     #[command(after_help = examples::DOCTOR)]
     Doctor,
     /// Show the effective configuration and the source of each value
-    Config(ConfigArgs),
+    Config(Deferred<ConfigArgs>),
     /// Handle a hook event of an agent
-    Hook(HookArgs),
+    Hook(Deferred<HookArgs>),
     /// Lock files against concurrent edits
     #[command(subcommand, after_help = lock::LOCK, disable_help_subcommand = true)]
     Lock(LockCommand),
     /// Serve the HTTP API
-    Serve(ServeArgs),
+    Serve(Deferred<ServeArgs>),
     /// Print or rotate an HTTP API token
-    Token(TokenArgs),
+    Token(Deferred<TokenArgs>),
     /// Manage the daemon
     #[command(subcommand, after_help = examples::DAEMON, disable_help_subcommand = true)]
     Daemon(DaemonCommand),
     /// Print a shell completion script
-    Completions(CompletionsArgs),
+    Completions(Deferred<CompletionsArgs>),
     /// Print the help of a command, or compare the commands with those of tmux
-    Help(HelpArgs),
+    Help(Deferred<HelpArgs>),
     /// Write the manual pages to a directory
     #[command(hide = true)]
-    Man(ManArgs),
+    Man(Deferred<ManArgs>),
 }
 
 /// Arguments of `new`.
@@ -540,7 +542,7 @@ mod tests {
         .unwrap();
 
         let Some(Command::New(new)) = cli.command else { panic!("parsed {cli:?}") };
-        assert_eq!(new.name.unwrap().as_str(), "dev1");
+        assert_eq!(new.name.as_ref().unwrap().as_str(), "dev1");
         assert_eq!(new.session.as_deref(), Some("web"));
         assert_eq!(new.agent.as_deref(), Some("claude"));
         assert_eq!(new.isolation, Some(Method::Home));

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use host::ancestry::AncestorCache;
 use host::config::ConfigError;
 use host::own_processes::OwnProcesses;
 use host::root_identity::ExaminedRoot;
@@ -27,6 +28,8 @@ pub(crate) struct Runtime {
     pub(crate) boot: String,
     /// Identifies the daemon and the keepers, which belong to no pane.
     pub(crate) own_processes: OwnProcesses,
+    /// What is known about the ancestors of earlier clients.
+    pub(crate) ancestors: AncestorCache,
     /// The file watcher that all services share.
     pub(crate) file_watch: FileWatch,
     pub(crate) tasks: TaskTracker,
@@ -54,6 +57,7 @@ impl Runtime {
         Self {
             file_watch: FileWatch::new(own_processes.clone()),
             own_processes,
+            ancestors: AncestorCache::default(),
             root,
             examined_root,
             exe,

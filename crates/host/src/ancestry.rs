@@ -25,11 +25,14 @@
 //! chains are [`Unknown`](PeerOrigin::Unknown).
 #![expect(unsafe_code, reason = "no library has a safe form of SO_PEERPIDFD")]
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use model::PaneId;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -42,6 +45,9 @@ const MAX_DEPTH: usize = 4096;
 
 /// How often the walk starts again because a process of the chain ended meanwhile.
 const MAX_ATTEMPTS: usize = 8;
+
+/// Maximum number of processes in the cache. It is emptied when it is full.
+const MAX_CACHED: usize = 1024;
 
 /// Whether a client runs in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +100,64 @@ pub struct KnownPanes<'a> {
     pub session: &'a dyn Fn(u32) -> Option<PaneId>,
     /// The daemon and the keepers of this state root.
     pub own: &'a OwnProcesses,
+    /// What is known about the ancestors of earlier clients.
+    pub cache: &'a AncestorCache,
+}
+
+/// What was read about the ancestors of clients. The ancestors of most clients are the same few
+/// shells, and reading about one costs more than all other work for a connection.
+///
+/// An entry is used for as long as the process executes the same program. What a process does to its
+/// environment or its control group meanwhile is not noticed, which can only hide what it should not
+/// be able to change.
+#[derive(Debug, Default)]
+pub struct AncestorCache(Mutex<HashMap<Execution, Ancestor>>);
+
+/// A program execution: pid, start time and [`Stat::image`] of the process.
+type Execution = (u32, u64, u64);
+
+#[derive(Clone, Debug, Default)]
+struct Ancestor {
+    /// Whether it is the daemon or a keeper.
+    is_own: Option<bool>,
+    evidence: Option<Evidence>,
+}
+
+impl Ancestor {
+    fn is_own(&mut self) -> &mut Option<bool> {
+        &mut self.is_own
+    }
+
+    fn evidence(&mut self) -> &mut Option<Evidence> {
+        &mut self.evidence
+    }
+}
+
+impl AncestorCache {
+    /// Returns what is known about a process, or reads and remembers it.
+    fn get<T: Clone>(
+        &self,
+        process: &Stat,
+        slot: impl Fn(&mut Ancestor) -> &mut Option<T>,
+        read: impl FnOnce() -> T,
+    ) -> T {
+        let execution = (process.pid, process.start, process.image);
+        if let Some(known) = self.0.lock().get_mut(&execution)
+            && let Some(value) = slot(known)
+        {
+            return value.clone();
+        }
+        let value = read();
+        // The address of the environment of a process that may not be examined is 0.
+        if process.image != 0 {
+            let mut entries = self.0.lock();
+            if entries.len() >= MAX_CACHED {
+                entries.clear();
+            }
+            *slot(entries.entry(execution).or_default()) = Some(value.clone());
+        }
+        value
+    }
 }
 
 impl fmt::Debug for KnownPanes<'_> {
@@ -263,21 +327,33 @@ fn chain(
                 UnknownReason::ChainUnstable
             });
         };
-        // An ancestor is never younger than its descendant, also not one that adopted it, so a
-        // younger process has the number of a parent that ended.
-        let is_still_parent = stat(child.pid)
-            .is_some_and(|again| again.start == child.start && again.parent == parent.pid);
-        if parent.start > child.start || !is_still_parent {
+        if !is_parent(&parent, &child, stat) {
             return Err(UnknownReason::ChainUnstable);
         }
         if let Some(pane) = (known.keeper)(parent.pid, parent.start) {
             return Ok(Chain { members, end: ChainEnd::Keeper(pane) });
         }
-        if known.own.contains(parent.pid) {
+        if known.cache.get(&parent, Ancestor::is_own, || known.own.contains(parent.pid)) {
             return Ok(Chain { members, end: ChainEnd::UnknownKeeper });
         }
         members.push(parent);
         child = parent;
+    }
+}
+
+/// Returns whether `parent`, which was read after `child` and has the number of its parent, is the
+/// process that had this number then.
+///
+/// An ancestor is never younger than its descendant, also not one that adopted it, so a younger
+/// process has the number of a parent that ended meanwhile. An older one has had its number since
+/// before the child began. Only if both began within one clock tick does the child decide, which
+/// still names this parent unless the parent ended.
+fn is_parent(parent: &Stat, child: &Stat, stat: &dyn Fn(u32) -> Option<Stat>) -> bool {
+    match parent.start.cmp(&child.start) {
+        Ordering::Less => true,
+        Ordering::Equal => stat(child.pid)
+            .is_some_and(|again| again.start == child.start && again.parent == parent.pid),
+        Ordering::Greater => false,
     }
 }
 
@@ -287,7 +363,13 @@ fn by_evidence(
     known: &KnownPanes<'_>,
     evidence: &dyn Fn(u32) -> Evidence,
 ) -> PeerOrigin {
-    let evidence: Vec<Evidence> = chain.members.iter().map(|member| evidence(member.pid)).collect();
+    // The client itself is new.
+    let of_peer = chain.members.first().map(|peer| evidence(peer.pid));
+    let of_ancestors =
+        chain.members.iter().skip(1).map(|ancestor| {
+            known.cache.get(ancestor, Ancestor::evidence, || evidence(ancestor.pid))
+        });
+    let evidence: Vec<Evidence> = of_peer.into_iter().chain(of_ancestors).collect();
     let by_session = |member: &Stat| (known.session)(member.session);
     let of_kernel = evidence
         .iter()
@@ -307,8 +389,7 @@ fn by_evidence(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::collections::HashMap;
+    use std::cell::{Cell, RefCell};
     use std::io::{BufRead as _, BufReader};
     use std::os::unix::net::UnixListener;
     use std::process::{Child, Command, Stdio};
@@ -349,7 +430,10 @@ mod tests {
 
     fn with_keeper(keeper: &dyn Fn(u32, u64) -> Option<PaneId>, pid: u32) -> PeerOrigin {
         let own = OwnProcesses::none();
-        of_pid(pid, &KnownPanes { keeper, session: &|_| None, own: &own })
+        of_pid(
+            pid,
+            &KnownPanes { keeper, session: &|_| None, own: &own, cache: &AncestorCache::default() },
+        )
     }
 
     #[test]
@@ -414,7 +498,12 @@ mod tests {
     fn environment_mark_without_keeper_is_inside() {
         let script = Script::start("sleep 1000 & echo $!; wait", Some(pane(6)));
         let own = OwnProcesses::none();
-        let known = KnownPanes { keeper: &|_, _| None, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &|_, _| None,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
         let of_script = [script.printed, script.child.id()];
         // The test may itself run in a pane, whose mark its ancestors carry.
         let evidence = |pid| match of_script.contains(&pid) {
@@ -443,7 +532,12 @@ mod tests {
         let session = script.printed;
         let own = OwnProcesses::none();
         let by_session = |id| (id == session).then(|| pane(9));
-        let known = KnownPanes { keeper: &|_, _| None, session: &by_session, own: &own };
+        let known = KnownPanes {
+            keeper: &|_, _| None,
+            session: &by_session,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         assert_eq!(of_pid(script.printed, &known), PeerOrigin::Inside(pane(9)));
     }
@@ -469,7 +563,12 @@ mod tests {
         let parent = process::stat(std::process::id()).unwrap().parent;
         let own = OwnProcesses::none();
         let keeper = |pid, _| (pid == parent).then(|| pane(1));
-        let known = KnownPanes { keeper: &keeper, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &keeper,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         assert_eq!(of_stream(&stream, &known), PeerOrigin::Inside(pane(1)));
     }
@@ -486,7 +585,12 @@ mod tests {
         assert!(status.success());
         let (stream, _) = listener.accept().unwrap();
         let own = OwnProcesses::none();
-        let known = KnownPanes { keeper: &|_, _| Some(pane(1)), session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &|_, _| Some(pane(1)),
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         let origin = of_stream(&stream, &known);
 
@@ -498,7 +602,15 @@ mod tests {
 
     fn table(rows: &[Row]) -> HashMap<u32, Stat> {
         let row = |&(pid, parent, start): &Row| {
-            let stat = Stat { pid, parent, session: pid, start, zombie: false, foreground: false };
+            let stat = Stat {
+                pid,
+                parent,
+                session: pid,
+                start,
+                zombie: false,
+                foreground: false,
+                image: 0,
+            };
             (pid, stat)
         };
         rows.iter().map(row).collect()
@@ -512,7 +624,12 @@ mod tests {
         let processes = table(rows);
         let own = OwnProcesses::none();
         let keepers = |pid, start| ((pid, start) == keeper).then(|| pane(1));
-        let known = KnownPanes { keeper: &keepers, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &keepers,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
         origin(30, &known, &|pid| processes.get(&pid).copied(), &|pid| pid == 99, evidence)
     }
 
@@ -558,7 +675,12 @@ mod tests {
         };
         let own = OwnProcesses::none();
         let keeper = |pid, _| (pid == 10).then(|| pane(1));
-        let known = KnownPanes { keeper: &keeper, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &keeper,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         let origin = origin(30, &known, &stat, &|_| false, &|_| Evidence::default());
 
@@ -566,13 +688,68 @@ mod tests {
     }
 
     #[test]
+    fn ancestors_are_read_again_after_they_executed_another_program() {
+        let processes = |image| {
+            let mut processes = table(&[(30, 20, 9), (20, 1, 8), (1, 0, 0)]);
+            processes.values_mut().for_each(|process| process.image = image);
+            processes
+        };
+        let own = OwnProcesses::none();
+        let cache = AncestorCache::default();
+        let known =
+            KnownPanes { keeper: &|_, _| None, session: &|_| None, own: &own, cache: &cache };
+        let read = RefCell::new(Vec::new());
+        let evidence = |pid| {
+            read.borrow_mut().push(pid);
+            Evidence::default()
+        };
+
+        for image in [5, 5, 6, 0, 0] {
+            let processes = processes(image);
+            let stat = |pid| processes.get(&pid).copied();
+            origin(30, &known, &stat, &|_| false, &evidence);
+            read.borrow_mut().push(0);
+        }
+
+        let expected = [30, 20, 1, 0, 30, 0, 30, 20, 1, 0, 30, 20, 1, 0, 30, 20, 1, 0];
+        assert_eq!(*read.borrow(), expected);
+    }
+
+    #[test]
+    fn full_cache_is_emptied() {
+        let cache = AncestorCache::default();
+        let stat = table(&[(1, 0, 0)])[&1];
+
+        for pid in 0..2 * u32::try_from(MAX_CACHED).unwrap() {
+            let process = Stat { pid, image: 1, ..stat };
+            assert!(cache.get(&process, Ancestor::is_own, || true));
+            assert!(cache.get(&process, Ancestor::is_own, || panic!("not remembered")));
+        }
+
+        assert!(cache.0.lock().len() <= MAX_CACHED);
+    }
+
+    #[test]
     fn chain_longer_than_the_limit_is_unknown() {
         let stat = |pid: u32| {
             let (parent, start) = (pid + 1, u64::from(u32::MAX - pid));
-            Some(Stat { pid, parent, session: 1, start, zombie: false, foreground: false })
+            Some(Stat {
+                pid,
+                parent,
+                session: 1,
+                start,
+                zombie: false,
+                foreground: false,
+                image: 0,
+            })
         };
         let own = OwnProcesses::none();
-        let known = KnownPanes { keeper: &|_, _| None, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &|_, _| None,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         let origin = origin(30, &known, &stat, &|_| false, &|_| Evidence::default());
 
@@ -600,7 +777,12 @@ mod tests {
         BufReader::new(keeper.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let peer: u32 = line.trim().parse().unwrap();
         let own = OwnProcesses::of_root(home);
-        let known = KnownPanes { keeper: &|_, _| None, session: &|_| None, own: &own };
+        let known = KnownPanes {
+            keeper: &|_, _| None,
+            session: &|_| None,
+            own: &own,
+            cache: &AncestorCache::default(),
+        };
 
         let origin = of_pid(peer, &known);
 

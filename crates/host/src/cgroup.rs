@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::proc_file;
 use model::PaneId;
 use model::limits::{Enforcement, Limits, Resource};
 
@@ -55,8 +56,8 @@ pub fn name_of(pane: PaneId) -> String {
 /// group tree can leave its group, so `None` does not mean that it belongs to no pane.
 #[must_use]
 pub fn pane_of(pid: u32) -> Option<PaneId> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().find_map(pane_of_line)
+    let text = proc_file::read(pid, "cgroup").ok()?;
+    String::from_utf8_lossy(&text).lines().find_map(pane_of_line)
 }
 
 /// The innermost group of a pane in a line of `/proc/PID/cgroup`.

@@ -26,6 +26,7 @@ pub mod open_files;
 pub mod own_processes;
 pub mod pane_dirs;
 pub mod ports;
+mod proc_file;
 pub mod process;
 pub mod process_usage;
 pub mod program;

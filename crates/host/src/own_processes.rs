@@ -7,9 +7,10 @@
 //! variable.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use crate::proc_file;
 
 /// The environment variable that names the state root.
 pub const VARIABLE: &str = "CCMUX_HOME";
@@ -47,7 +48,7 @@ impl OwnProcesses {
     /// Returns whether this process is the daemon or a keeper.
     #[must_use]
     pub fn contains(&self, pid: u32) -> bool {
-        let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let read = |file: &str| proc_file::read(pid, file).unwrap_or_default();
         let command_line = read("cmdline");
         let role = command_line.split(|&byte| byte == 0).nth(1);
         let is_role = role.is_some_and(|role| role == b"keeper" || role == b"daemon");

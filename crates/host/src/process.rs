@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::own_processes::OwnProcesses;
+use crate::proc_file;
 use model::{PaneId, ProcessIdentity};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -32,6 +33,9 @@ pub struct Stat {
     /// Whether the process is in the foreground process group of its terminal and so receives what
     /// is typed. A shell that waits for a command is not.
     pub foreground: bool,
+    /// Address of its environment, which the kernel chooses anew whenever the process executes a
+    /// program; 0 if it is not visible.
+    pub image: u64,
 }
 
 /// Returns the id of the current boot.
@@ -108,7 +112,8 @@ fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     let session = fields.next()?.parse().ok()?;
     let foreground = fields.nth(1)? == group;
     let start = fields.nth(13)?.parse().ok()?;
-    Some(Stat { pid, parent, session, start, zombie, foreground })
+    let image = fields.nth(27).and_then(|address| address.parse().ok()).unwrap_or_default();
+    Some(Stat { pid, parent, session, start, zombie, foreground, image })
 }
 
 /// Returns every process of the machine.
@@ -231,7 +236,7 @@ pub(crate) fn marks_of(pid: u32) -> Vec<PaneId> {
 }
 
 fn environ(pid: u32) -> Vec<u8> {
-    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+    proc_file::read(pid, "environ").unwrap_or_default()
 }
 
 fn marks_in(environ: &[u8]) -> Vec<PaneId> {
@@ -247,13 +252,21 @@ mod tests {
 
     #[test]
     fn parse_stat_name_with_parentheses_is_skipped() {
-        let text = b"42 (a) b (c) S 7 42 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9001 0";
+        let text = b"42 (a) b (c) S 7 42 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9001 0 \
+            24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 7050 51 0";
 
         let stat = parse_stat(42, text).unwrap();
 
         let foreground = false;
-        let expected =
-            Stat { pid: 42, parent: 7, session: 5, start: 9001, zombie: false, foreground };
+        let expected = Stat {
+            pid: 42,
+            parent: 7,
+            session: 5,
+            start: 9001,
+            zombie: false,
+            foreground,
+            image: 7050,
+        };
         assert_eq!(stat, expected);
     }
 

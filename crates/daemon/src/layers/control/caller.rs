@@ -20,6 +20,7 @@ pub(super) fn caller_of(stream: &UnixStream, services: &Services) -> Result<Call
         keeper: &|pid, start| panes.keepers.pane_of_keeper(pid, start),
         session: &|session| panes.keepers.pane_of_session(session),
         own: &services.runtime.own_processes,
+        cache: &services.runtime.ancestors,
     };
     match ancestry::of_stream(stream, &known) {
         PeerOrigin::Outside => Ok(Caller::LocalUser),
