@@ -205,7 +205,7 @@ pub(crate) struct NewArgs {
     pub(crate) size: Option<Size>,
 
     /// Resource limits, such as disk=1G,memory=4G,processes=500,cpu=50,files=4096; with
-    /// policy=freeze|stop|warn, the action when a limit is exceeded (can be repeated)
+    /// policy=warn|freeze|stop, the action when a limit is exceeded (can be repeated)
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) limit: Vec<LimitOverrides>,
 

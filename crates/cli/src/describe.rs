@@ -48,6 +48,8 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
     fields.add("state", &pane_state(pane));
     let frozen = pane.frozen.as_ref().map(|frozen| limits::frozen_text(frozen, style));
     fields.add_some("frozen", frozen.as_deref());
+    let over = pane.over_limit.as_ref().map(|over| limits::over_text(over, style));
+    fields.add_some("over limit", over.as_deref());
     fields.add_some("problem", pane.problem.as_deref());
     fields.add_some("pid", pane.pid.map(|pid| pid.to_string()).as_deref());
     fields.add("agent", &pane.agent);
@@ -235,6 +237,7 @@ fn pane_table() -> Table {
 
 fn pane_row(session: &SessionView, pane: &PaneView, style: Style) -> Vec<Cell> {
     let colour = match pane.state {
+        PaneState::Running if pane.over_limit.is_some() => Colour::Yellow,
         PaneState::Running => Colour::Green,
         PaneState::Starting | PaneState::Stopping | PaneState::Frozen => Colour::Yellow,
         PaneState::Lost => Colour::Red,
@@ -265,6 +268,7 @@ fn empty_row(session: &SessionView, style: Style) -> Vec<Cell> {
 fn pane_state(pane: &PaneView) -> String {
     match pane.ending.as_ref().and_then(|ending| ending.code) {
         Some(code) if pane.state == PaneState::Exited => format!("exited {code}"),
+        _ if pane.over_limit.is_some() => format!("{}, over limit", pane.state),
         _ => pane.state.to_string(),
     }
 }
@@ -396,6 +400,7 @@ mod tests {
             created: ago(125),
             dir: "/state/panes/dev1".to_owned(),
             frozen: None,
+            over_limit: None,
             live: None,
             locks: Vec::new(),
             conflicts: Vec::new(),

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::Size;
 use serde_json::Value;
 use testkit::{Home, Pane, process, wait_until};
 
@@ -81,8 +82,8 @@ fn groups(pane: &Pane) -> Vec<PathBuf> {
 #[test]
 fn pane_over_disk_limit_is_warned_frozen_and_can_be_thawed() {
     let home = Home::new(CCMUX);
-    let pane = start(&home, "writer", "disk=10M", &["sh", "-c", WRITER]);
-    start(&home, "other", "disk=10M", &["sh", "-c", WRITER]);
+    let pane = start(&home, "writer", "disk=10M,policy=freeze", &["sh", "-c", WRITER]);
+    start(&home, "other", "disk=10M,policy=freeze", &["sh", "-c", WRITER]);
     wait_for(&home, "writer", "ready");
 
     send(&home, "writer", "9");
@@ -96,6 +97,9 @@ fn pane_over_disk_limit_is_warned_frozen_and_can_be_thawed() {
     let why = shown["frozen"]["why"].as_str().unwrap();
     assert!(why.contains("the limit is 10M"), "{why}");
     assert!(home.ccmux(&["show", "writer"]).ok().contains("ccmux thaw"));
+    let refused = home.ccmux(&["send", "writer", "1", "--enter"]).fails_with(4);
+    assert!(refused.contains("is frozen: disk usage is"), "{refused}");
+    assert!(refused.contains("ccmux thaw writer"), "{refused}");
     assert!(home.ccmux(&["ls"]).ok().contains("frozen"));
     wait_until("the event is recorded", PATIENCE, || events(&home, "limit_exceeded").len() == 1);
     let recorded = &events(&home, "limit_exceeded")[0];
@@ -111,7 +115,7 @@ fn pane_over_disk_limit_is_warned_frozen_and_can_be_thawed() {
     assert_eq!(home.show("other")["state"], "running");
     home.ccmux(&["thaw", "other"]).fails_with(4);
 
-    for file in fs::read_dir(shown["isolation"]["temp"].as_str().unwrap()).unwrap() {
+    for file in fs::read_dir(shown["temp"].as_str().unwrap()).unwrap() {
         fs::remove_file(file.unwrap().path()).unwrap();
     }
     home.ccmux(&["thaw", "writer"]).ok();
@@ -128,7 +132,7 @@ fn pane_over_disk_limit_is_warned_frozen_and_can_be_thawed() {
 #[test]
 fn frozen_pane_is_recovered_by_next_daemon_and_can_be_stopped() {
     let home = Home::new(CCMUX);
-    let pane = start(&home, "writer", "disk=2M", &["sh", "-c", WRITER]);
+    let pane = start(&home, "writer", "disk=2M,policy=freeze", &["sh", "-c", WRITER]);
     wait_for(&home, "writer", "ready");
     home.kill_daemon();
     // Sent directly to the keeper: a command would start a daemon.
@@ -152,7 +156,7 @@ fn frozen_pane_is_recovered_by_next_daemon_and_can_be_stopped() {
 fn limit_policy_stop_or_warn_is_applied() {
     let home = Home::new(CCMUX);
     start(&home, "stops", "disk=2M,policy=stop", &["sh", "-c", WRITER]);
-    start(&home, "warns", "disk=2M,policy=warn", &["sh", "-c", WRITER]);
+    start(&home, "warns", "disk=2M", &["sh", "-c", WRITER]);
     for name in ["stops", "warns"] {
         wait_for(&home, name, "ready");
         send(&home, name, "4");
@@ -167,6 +171,97 @@ fn limit_policy_stop_or_warn_is_applied() {
     assert!(home.ccmux(&["show", "stops"]).ok().contains("the limit is 2M"));
     wait_for(&home, "warns", "wrote-4");
     assert_eq!(home.show("warns")["state"], "running");
+}
+
+/// By default a pane over its disk limit runs on, and everything that lists it says so.
+#[test]
+fn pane_over_its_limit_is_marked_until_it_shrinks() {
+    let home = Home::new(CCMUX);
+    start(&home, "writer", "disk=2M", &["sh", "-c", WRITER]);
+    wait_for(&home, "writer", "ready");
+    let is_over = || home.show("writer")["over_limit"].is_object();
+    assert!(!is_over());
+
+    send(&home, "writer", "4");
+    wait_until("the pane is over its limit", PATIENCE, is_over);
+
+    let shown = home.show("writer");
+    assert_eq!(shown["state"], "running");
+    assert_eq!(shown["over_limit"]["why"], "over its disk limit of 2M");
+    for words in [vec!["ls"], vec!["show", "writer"], vec!["doctor"]] {
+        // `doctor` fails if it finds a problem.
+        let text = home.ccmux(&words).run().stdout;
+        assert!(text.contains("over limit") || text.contains("over its disk limit"), "{text}");
+    }
+    let screen = home.ccmux(&["attach", "writer"]).screen(Size::new(80, 24).unwrap());
+    screen.wait_for("writer is over its disk limit of 2M");
+    screen.wait_for("wrote-4");
+    screen.send(b"\x02d");
+    assert_eq!(screen.wait_exit(), 0);
+
+    for file in fs::read_dir(shown["temp"].as_str().unwrap()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    wait_until("the pane is no longer over its limit", PATIENCE, || !is_over());
+    assert!(!home.ccmux(&["ls"]).ok().contains("over limit"));
+}
+
+/// `node_modules` of a worktree does not count unless it is asked for.
+#[test]
+fn directories_ignored_by_git_count_only_on_request() {
+    let home = Home::new(CCMUX);
+    let repository = home.dir().join("project");
+    fs::create_dir_all(&repository).unwrap();
+    let git = |words: &[&str]| home.program("git", words).dir(&repository).ok();
+    git(&["init", "-q"]);
+    let rules = fs::File::create(repository.join(".gitignore"));
+    std::io::Write::write_all(&mut rules.unwrap(), b"node_modules/\n").unwrap();
+    git(&["add", "."]);
+    git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]);
+    let command = "mkdir node_modules; head -c 8388608 /dev/zero > node_modules/large; \
+                   echo installed; exec cat";
+    let options =
+        ["new", "-d", "--workspace", "worktree", "-n", "app", "--limit", "disk=4M", "--cwd"];
+    let cwd = repository.to_str().unwrap();
+    let words: Vec<&str> = options.into_iter().chain([cwd, "--", "sh", "-c", command]).collect();
+    home.ccmux(&words).ok();
+    wait_for(&home, "app", "installed");
+    let used = || limit(&home, "app", "disk")["used"].as_u64();
+    wait_until("the disk usage is measured", PATIENCE, || used().is_some());
+    assert!(used().unwrap() < 4 << 20, "{:?}", used());
+
+    home.ccmux(&["limit", "app", "count_ignored=on"]).ok();
+
+    wait_until("the directory is counted", PATIENCE, || used().is_some_and(|used| used > 8 << 20));
+    wait_until("the pane is over its limit", PATIENCE, || {
+        home.show("app")["over_limit"].is_object()
+    });
+}
+
+/// A shell must not learn that its job was stopped, or it takes the terminal back.
+#[test]
+fn foreground_job_stays_in_the_foreground_after_thaw() {
+    let home = Home::new(CCMUX);
+    let words = ["env", "PS1=prompt> ", "bash", "--norc", "--noprofile", "-i"];
+    start(&home, "shell", "disk=1G,policy=freeze", &words);
+    wait_for(&home, "shell", "prompt>");
+    let job = "dd if=/dev/zero of=$TMPDIR/x bs=1M count=4 2>/dev/null; \
+               sh -c 'while read -r line; do (echo \"got-$line\"); done'";
+    send(&home, "shell", job);
+    send(&home, "shell", "start");
+    wait_for(&home, "shell", "got-start");
+
+    for round in 0..8 {
+        home.ccmux(&["limit", "shell", "disk=2M"]).ok();
+        wait_state(&home, "shell", "frozen");
+        home.ccmux(&["limit", "shell", "disk=1G"]).ok();
+        home.ccmux(&["thaw", "shell"]).ok();
+        send(&home, "shell", &format!("round{round}"));
+        wait_for(&home, "shell", &format!("got-round{round}"));
+    }
+
+    let log = home.ccmux(&["read", "shell", "--log"]).ok();
+    assert!(!log.contains("Stopped"), "{log}");
 }
 
 #[test]
@@ -239,7 +334,7 @@ fn pane_with_small_cpu_share_has_batch_scheduling() {
 fn process_limit_without_groups_freezes_the_pane() {
     let home = Home::new(CCMUX);
     let script = "i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep 300 & done; echo over; wait";
-    start(&home, "bomb", "processes=16,groups=off", &["sh", "-c", script]);
+    start(&home, "bomb", "processes=16,groups=off,policy=freeze", &["sh", "-c", script]);
 
     wait_state(&home, "bomb", "frozen");
 
@@ -422,7 +517,7 @@ fn frozen_pane_can_save_its_work_when_stopped() {
     let home = Home::new(CCMUX);
     let script = "trap 'sleep 2; echo saved; exit 7' HUP; head -c 4194304 /dev/zero > $TMPDIR/much; \
                   echo ready; while :; do sleep 0.05; done";
-    start(&home, "over", "disk=2M", &["sh", "-c", script]);
+    start(&home, "over", "disk=2M,policy=freeze", &["sh", "-c", script]);
     wait_state(&home, "over", "frozen");
 
     home.ccmux(&["stop", "over", "--grace", "60"]).timeout(PATIENCE).ok();

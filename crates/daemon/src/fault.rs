@@ -70,6 +70,9 @@ pub(crate) enum Advice {
     ClosePane {
         pane: String,
     },
+    ThawPane {
+        pane: String,
+    },
     MigrateSession {
         session: String,
     },

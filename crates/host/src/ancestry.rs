@@ -608,6 +608,7 @@ mod tests {
                 session: pid,
                 start,
                 zombie: false,
+                stopped: false,
                 foreground: false,
                 image: 0,
             };
@@ -739,6 +740,7 @@ mod tests {
                 session: 1,
                 start,
                 zombie: false,
+                stopped: false,
                 foreground: false,
                 image: 0,
             })

@@ -4,9 +4,22 @@ use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::rc::Rc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// The unit of `st_blocks`, independent of the file system's block size.
 const BLOCK: u64 = 512;
+
+/// Which directories count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All of them.
+    All,
+    /// All but those that the `.gitignore` files of a repository exclude, such as build output.
+    /// Ignored files that are not in such a directory count.
+    NotIgnored,
+}
 
 /// Returns the bytes on disk of a path and everything below it.
 ///
@@ -15,33 +28,73 @@ const BLOCK: u64 = 512;
 #[must_use]
 pub fn bytes(path: &Path) -> u64 {
     let mut all = usize::MAX;
-    bytes_within(path, &mut all).unwrap_or(u64::MAX)
+    bytes_within(path, Counted::All, &mut all).unwrap_or(u64::MAX)
 }
 
-/// Returns the same as [`bytes`], or `None` if there are more than `entries` files and directories.
-/// Subtracts the number of visited entries. Blocks.
-pub fn bytes_within(path: &Path, entries: &mut usize) -> Option<u64> {
+/// Returns the same as [`bytes`] for the counted directories, or `None` if there are more than
+/// `entries` files and directories. Subtracts the number of visited entries. Blocks.
+pub fn bytes_within(path: &Path, counted: Counted, entries: &mut usize) -> Option<u64> {
     let Ok(top) = fs::symlink_metadata(path) else { return Some(0) };
     let mut total = taken(&top);
-    let mut counted = HashSet::new();
-    let mut dirs = if top.is_dir() { vec![path.to_owned()] } else { Vec::new() };
-    while let Some(dir) = dirs.pop() {
+    let mut linked = HashSet::new();
+    let is_repository = counted == Counted::NotIgnored && path.join(".git").exists();
+    let rules = is_repository.then(|| Rules::of_repository(path));
+    let mut dirs = if top.is_dir() { vec![(path.to_owned(), rules)] } else { Vec::new() };
+    while let Some((dir, rules)) = dirs.pop() {
+        let rules = rules.map(|rules| rules.within(&dir));
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             *entries = entries.checked_sub(1)?;
             // Metadata of the entry itself, also if it is a link.
             let Ok(found) = entry.metadata() else { continue };
             let has_other_names = !found.is_dir() && found.nlink() > 1;
             let elsewhere = found.dev() != top.dev();
-            if elsewhere || has_other_names && !counted.insert((found.dev(), found.ino())) {
+            if elsewhere || has_other_names && !linked.insert((found.dev(), found.ino())) {
                 continue;
             }
-            total += taken(&found);
             if found.is_dir() {
-                dirs.push(entry.path());
+                let inner = entry.path();
+                if rules.as_ref().is_some_and(|rules| rules.ignore(&inner)) {
+                    continue;
+                }
+                dirs.push((inner, rules.clone()));
             }
+            total += taken(&found);
         }
     }
     Some(total)
+}
+
+/// The ignore rules of a directory and its ancestors in a repository, innermost first.
+#[derive(Clone)]
+struct Rules(Rc<[Rc<Gitignore>]>);
+
+impl Rules {
+    fn of_repository(root: &Path) -> Self {
+        Self(Rc::from([Rc::new(rules_in(root, &root.join(".git/info/exclude")))]))
+    }
+
+    /// Adds the rules of a directory, if it has any.
+    fn within(self, dir: &Path) -> Self {
+        let file = dir.join(".gitignore");
+        if !file.is_file() {
+            return self;
+        }
+        let own = Rc::new(rules_in(dir, &file));
+        Self(std::iter::once(own).chain(self.0.iter().cloned()).collect())
+    }
+
+    /// Returns whether a directory is ignored. The innermost rule that matches decides.
+    fn ignore(&self, dir: &Path) -> bool {
+        let mut matches = self.0.iter().map(|rules| rules.matched(dir, true));
+        matches.find(|found| !found.is_none()).is_some_and(|found| found.is_ignore())
+    }
+}
+
+/// Reads a file of ignore rules. A rule that cannot be parsed ignores nothing, as in git.
+fn rules_in(dir: &Path, file: &Path) -> Gitignore {
+    let mut rules = GitignoreBuilder::new(dir);
+    let _unreadable = rules.add(file);
+    rules.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
 fn taken(found: &Metadata) -> u64 {
@@ -80,8 +133,49 @@ mod tests {
         assert!(bytes(&tree.join("link")) < 100_000, "the link itself, not its target");
         assert_eq!(bytes(&dir.path().join("missing")), 0);
         let mut entries = 6;
-        assert_eq!(bytes_within(&tree, &mut entries), Some(bytes(&tree)));
-        assert_eq!((entries, bytes_within(&tree, &mut entries)), (0, None));
+        assert_eq!(bytes_within(&tree, Counted::All, &mut entries), Some(bytes(&tree)));
+        assert_eq!((entries, bytes_within(&tree, Counted::All, &mut entries)), (0, None));
+    }
+
+    #[test]
+    fn ignored_directories_of_a_repository_do_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path();
+        let count = |counted| {
+            let mut all = usize::MAX;
+            bytes_within(tree, counted, &mut all).unwrap()
+        };
+        for (directory, rules) in [("a", "/out\n!keep/\n"), (".", "node_modules/\n*.log\nkeep\n")] {
+            fs::create_dir_all(tree.join(directory)).unwrap();
+            let file = fs::File::create(tree.join(directory).join(".gitignore"));
+            file.unwrap().write_all(rules.as_bytes()).unwrap();
+        }
+        // Each path, and whether it counts.
+        let files = [
+            ("node_modules/x/file", false),
+            ("a/node_modules/file", false),
+            ("a/out/file", false),
+            ("excluded/file", false),
+            ("out/file", true),
+            ("a/keep/file", true),
+            ("large.log", true),
+            (".git/objects/file", true),
+        ];
+        let mut expected = 0;
+        for (file, counts) in files {
+            let path = tree.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            write(&path, 1 << 20);
+            expected += u64::from(counts);
+        }
+        fs::create_dir_all(tree.join(".git/info")).unwrap();
+        let exclude = fs::File::create(tree.join(".git/info/exclude"));
+        exclude.unwrap().write_all(b"excluded\n").unwrap();
+
+        assert_eq!(count(Counted::All) >> 20, 8);
+        assert_eq!(count(Counted::NotIgnored) >> 20, expected);
+        fs::rename(tree.join(".git"), tree.join("git")).unwrap();
+        assert_eq!(count(Counted::NotIgnored) >> 20, 8, "not a repository");
     }
 
     #[test]

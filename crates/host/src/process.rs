@@ -30,6 +30,8 @@ pub struct Stat {
     pub start: u64,
     /// Whether the process has ended and waits to be reaped.
     pub zombie: bool,
+    /// Whether the process is stopped by a signal.
+    pub stopped: bool,
     /// Whether the process is in the foreground process group of its terminal and so receives what
     /// is typed. A shell that waits for a command is not.
     pub foreground: bool,
@@ -106,14 +108,15 @@ pub fn stat(pid: u32) -> Option<Stat> {
 fn parse_stat(pid: u32, text: &[u8]) -> Option<Stat> {
     let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
     let mut fields = std::str::from_utf8(text.get(after_name..)?).ok()?.split_ascii_whitespace();
-    let zombie = matches!(fields.next()?, "Z" | "X");
+    let state = fields.next()?;
+    let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?;
     let session = fields.next()?.parse().ok()?;
     let foreground = fields.nth(1)? == group;
     let start = fields.nth(13)?.parse().ok()?;
     let image = fields.nth(27).and_then(|address| address.parse().ok()).unwrap_or_default();
-    Some(Stat { pid, parent, session, start, zombie, foreground, image })
+    Some(Stat { pid, parent, session, start, zombie, stopped, foreground, image })
 }
 
 /// Returns every process of the machine.
@@ -264,6 +267,7 @@ mod tests {
             session: 5,
             start: 9001,
             zombie: false,
+            stopped: false,
             foreground,
             image: 7050,
         };

@@ -16,17 +16,18 @@ use std::time::{Duration, Instant};
 
 use ::client::Connection;
 use host::cgroup::{self, Groups};
+use host::disk_usage::Counted;
 use host::file::Durability;
 use host::own_processes::OwnProcesses;
 use host::{clock, process_usage, record};
 use model::limits::enforcement::nice;
 use model::limits::gauge::{Gauge, Level, RARELY, SOON};
-use model::limits::{Enforcement, Frozen, LimitEvent, Limits, Policy, Resource};
+use model::limits::{Enforcement, Frozen, LimitEvent, Limits, OverLimit, Policy, Resource, event};
 use model::{LaunchRecord, PaneId};
 use protocol::control::Request;
 use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::limits::{LimitView, LimitsView};
-use protocol::pane::{FROZEN, GROUPS, NEWS};
+use protocol::pane::{FROZEN, GROUPS, NEWS, OVER_LIMIT};
 use rustix::process::{Pid, Resource as RlimitResource, Rlimit, getrlimit, prlimit};
 
 use crate::event_log;
@@ -70,6 +71,8 @@ pub(crate) struct LimitMonitor {
     /// Last reported levels of memory and processes.
     levels: [Level; 2],
     frozen: Option<Frozen>,
+    /// The recorded phrase about exceeded limits.
+    over: Option<String>,
     /// Whether the pane is terminating.
     inactive: bool,
     /// Number of processes killed by the kernel for exceeding the memory limit.
@@ -99,6 +102,7 @@ impl LimitMonitor {
         let limits = launch.limits;
         // Record of a previous keeper of this pane.
         let _missing = fs::remove_file(FROZEN);
+        let _missing = fs::remove_file(OVER_LIMIT);
         Ok(Self {
             pane: launch.pane,
             limits,
@@ -116,6 +120,7 @@ impl LimitMonitor {
             processes: None,
             levels: [Level::Fine; 2],
             frozen: None,
+            over: None,
             inactive: false,
             oom_kills: 0,
             refused_forks: 0,
@@ -215,6 +220,7 @@ impl LimitMonitor {
             disk_due,
             elapsed,
             dirs: self.dirs.clone(),
+            counted: if self.limits.count_ignored { Counted::All } else { Counted::NotIgnored },
             own_processes: self.own_processes.clone(),
             generation: self.generation,
         };
@@ -277,7 +283,37 @@ impl LimitMonitor {
             }
             self.due = self.interval().map(|wait| now + wait);
         }
+        self.record_over();
         readings
+    }
+
+    /// Records which measured limits are exceeded, if this has changed.
+    fn record_over(&mut self) {
+        let [memory, processes] = self.levels;
+        let disk = self.gauge.filter(Gauge::is_over).map(|_| Resource::Disk);
+        let memory = (memory == Level::Over).then_some(Resource::Memory);
+        let processes = (processes == Level::Over).then_some(Resource::Processes);
+        let exceeded: Vec<(Resource, u64)> = [disk, memory, processes]
+            .into_iter()
+            .flatten()
+            .filter_map(|resource| Some((resource, self.limits.of(resource)?)))
+            .collect();
+        let over = event::over_limits(&exceeded);
+        if over == self.over {
+            return;
+        }
+        let recorded = match &over {
+            Some(why) => {
+                let over = OverLimit { why: why.clone(), at: clock::now() };
+                record::write(Path::new(OVER_LIMIT), &over, Durability::ProcessCrash)
+                    .map_err(|error| error.to_string())
+            }
+            None => fs::remove_file(OVER_LIMIT).map_err(|error| error.to_string()),
+        };
+        if let Err(error) = recorded {
+            event_log::report("exceeded limit not recorded", &[("error", &error)]);
+        }
+        self.over = over;
     }
 
     /// Publishes limits that the kernel has enforced since the last call.
@@ -367,6 +403,10 @@ impl LimitMonitor {
         }
         if limits.cpu != before.cpu {
             self.set_own_priority();
+        }
+        if limits.count_ignored != before.count_ignored {
+            // What was measured does not tell how much counts now.
+            self.gauge = None;
         }
         self.restart_measuring(now);
     }

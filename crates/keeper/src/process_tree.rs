@@ -24,6 +24,13 @@ use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 /// Interval between attempts to kill the remaining processes.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Maximum time to wait for processes to stop during a freeze. One that waits for a disk may take
+/// longer.
+const MAX_STOP_WAIT: Duration = Duration::from_millis(200);
+
+/// Interval between checks whether a process has stopped.
+const STOP_POLL_INTERVAL: Duration = Duration::from_micros(100);
+
 /// Maximum number of passes over the tree while processes keep forking during a freeze.
 const MAX_FREEZE_PASSES: usize = 50;
 
@@ -134,16 +141,21 @@ impl ProcessTree {
         }
     }
 
-    /// Stops every process, parents first, so that no parent observes its children stop.
+    /// Stops every process, parents first, so that no parent observes its children stop: a shell
+    /// would take its foreground job to the background.
     pub(crate) fn freeze(&mut self) {
         let mut stopped = HashSet::new();
+        let deadline = Instant::now() + MAX_STOP_WAIT;
         for _ in 0..MAX_FREEZE_PASSES {
             let mut all = self.members();
             all.retain(|process| stopped.insert((process.pid, process.start)));
             if all.is_empty() {
                 return;
             }
-            process::signal_all(&all, Signal::STOP);
+            for process in all {
+                process::signal_all(&[process], Signal::STOP);
+                wait_until_stopped(process, deadline);
+            }
         }
     }
 
@@ -160,6 +172,16 @@ impl ProcessTree {
         self.has_foreign_children = below.skipped;
         self.empty |= below.found.is_empty() && self.head_status.is_some();
         below.found
+    }
+}
+
+/// Waits until a process that got a stop signal is stopped. A process that was just waiting for its
+/// children may otherwise still be told about them.
+fn wait_until_stopped(process: Stat, deadline: Instant) {
+    // Nothing announces that a process other than a child has stopped.
+    let is_running = |now: &Stat| now.start == process.start && !now.stopped && !now.zombie;
+    while Instant::now() < deadline && process::stat(process.pid).as_ref().is_some_and(is_running) {
+        std::thread::sleep(STOP_POLL_INTERVAL);
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use amount::{Amount, InvalidAmount};
 pub use enforcement::Enforcement;
-pub use event::{Frozen, LimitEvent};
+pub use event::{Frozen, LimitEvent, OverLimit};
 
 /// The resource limits of a pane; none means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub struct Limits {
     pub policy: Policy,
     /// Whether to use control groups if possible.
     pub groups: bool,
+    /// Whether directories that git ignores count towards the disk limit.
+    pub count_ignored: bool,
 }
 
 /// The action when a pane exceeds a limit.
@@ -42,11 +44,11 @@ pub struct Limits {
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Suspend its processes until it is thawed.
-    #[default]
     Freeze,
     /// Stop its processes.
     Stop,
     /// Only report it.
+    #[default]
     Warn,
 }
 
@@ -84,6 +86,8 @@ pub enum LimitOverride {
     Policy(Policy),
     /// See [`Limits::groups`].
     Groups(bool),
+    /// See [`Limits::count_ignored`].
+    CountIgnored(bool),
 }
 
 /// A list of changed limits, separated by commas; the last one takes precedence.
@@ -142,7 +146,7 @@ pub enum InvalidLimit {
 
 /// The value that removes a limit.
 const NONE: &str = "none";
-const NAMES: &str = "disk, memory, processes, cpu, files, policy, groups";
+const NAMES: &str = "disk, memory, processes, cpu, files, policy, groups, count_ignored";
 const POLICIES: &str = "freeze, stop, warn";
 
 /// The minimum limits. Smaller ones are probably typing errors, with failures that are hard to
@@ -168,6 +172,7 @@ impl Default for Limits {
             files: None,
             policy: Policy::default(),
             groups: true,
+            count_ignored: false,
         }
     }
 }
@@ -185,6 +190,7 @@ impl Limits {
                 LimitOverride::Files(files) => self.files = files,
                 LimitOverride::Policy(policy) => self.policy = policy,
                 LimitOverride::Groups(groups) => self.groups = groups,
+                LimitOverride::CountIgnored(count) => self.count_ignored = count,
             }
         }
         self
@@ -280,15 +286,8 @@ impl LimitOverride {
             "cpu" => number("cpu", value, 1, MOST_CPU).map(Self::Cpu),
             "files" => number("files", value, LEAST_FILES, MOST).map(Self::Files),
             "policy" => value.parse().map(Self::Policy),
-            "groups" => match value {
-                "on" => Ok(Self::Groups(true)),
-                "off" => Ok(Self::Groups(false)),
-                _ => Err(InvalidLimit::Word {
-                    name: "groups",
-                    found: value.to_owned(),
-                    known: "on, off",
-                }),
-            },
+            "groups" => switch("groups", value).map(Self::Groups),
+            "count_ignored" => switch("count_ignored", value).map(Self::CountIgnored),
             _ => Err(InvalidLimit::Name(name.to_owned())),
         }
     }
@@ -302,6 +301,7 @@ impl LimitOverride {
             Self::Files(_) => "files",
             Self::Policy(_) => "policy",
             Self::Groups(_) => "groups",
+            Self::CountIgnored(_) => "count_ignored",
         }
     }
 
@@ -316,7 +316,7 @@ impl LimitOverride {
                 number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
             }
             Self::Policy(policy) => policy.to_string(),
-            Self::Groups(groups) => if groups { "on" } else { "off" }.to_owned(),
+            Self::Groups(on) | Self::CountIgnored(on) => if on { "on" } else { "off" }.to_owned(),
         }
     }
 }
@@ -327,6 +327,14 @@ fn amount(name: &'static str, value: &str, least: u64) -> Result<Option<Amount>,
     }
     let parsed = Amount::at_least(value, Amount(least));
     parsed.map(Some).map_err(|why| InvalidLimit::Amount { name, why })
+}
+
+fn switch(name: &'static str, value: &str) -> Result<bool, InvalidLimit> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(InvalidLimit::Word { name, found: value.to_owned(), known: "on, off" }),
+    }
 }
 
 fn number(
@@ -388,7 +396,8 @@ mod tests {
 
     #[test]
     fn overrides_round_trip() {
-        let text = "disk=2G,memory=256M,processes=500,cpu=50,files=4096,policy=stop,groups=off";
+        let text = "disk=2G,memory=256M,processes=500,cpu=50,files=4096,policy=stop,groups=off,\
+                    count_ignored=on";
 
         let overrides: LimitOverrides = text.parse().unwrap();
         let limits = Limits::default().with(&overrides);
@@ -397,6 +406,7 @@ mod tests {
         assert_eq!(limits.memory, Some(Amount(256 << 20)));
         assert_eq!((limits.processes, limits.cpu, limits.files), (Some(500), Some(50), Some(4096)));
         assert_eq!((limits.policy, limits.groups), (Policy::Stop, false));
+        assert!(limits.count_ignored);
         let again: Vec<String> = overrides.0.iter().map(ToString::to_string).collect();
         assert_eq!(again.join(","), text);
     }
@@ -444,6 +454,6 @@ mod tests {
         assert_eq!(limits, Limits::default());
         let limited = Resource::ALL.map(|resource| limits.of(resource));
         assert_eq!(limited, [Some(1 << 30), None, None, None, None]);
-        assert_eq!(limits.policy, Policy::Freeze);
+        assert_eq!(limits.policy, Policy::Warn);
     }
 }

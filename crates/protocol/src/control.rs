@@ -242,6 +242,9 @@ pub enum Response {
         name: Name,
         /// The pane's directory, which contains the keeper's socket.
         dir: String,
+        /// Which limits it exceeds, as a phrase, if any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        over_limit: Option<String>,
     },
     /// A piece of a pane's output.
     Text(Text),

@@ -29,6 +29,10 @@ pub const SOCKET: &str = "keeper.sock";
 /// [`model::limits::Frozen`].
 pub const FROZEN: &str = "frozen.json";
 
+/// The file in the pane's directory that exists while it is over a measured limit: a
+/// [`model::limits::OverLimit`].
+pub const OVER_LIMIT: &str = "over_limit.json";
+
 /// The file in the pane's directory that lists the paths of its control groups.
 pub const GROUPS: &str = "groups.json";
 

@@ -13,7 +13,8 @@ mod words;
 pub use event::{Event, EventCaller, EventData};
 pub use health::{Finding, HealthReport, ItemsChecked};
 pub use pane::{
-    AgentDir, AgentLogin, Ending, Frozen, MessageReceipt, PaneIsolation, PortBlock, SizeBody,
+    AgentDir, AgentLogin, Ending, Frozen, MessageReceipt, OverLimit, PaneIsolation, PortBlock,
+    SizeBody,
 };
 pub use team::{Team, TeamPane, TeamReady};
 pub use words::{

@@ -2,7 +2,7 @@
 
 use model::event::Event;
 use model::isolation::Isolation;
-use model::limits::Frozen;
+use model::limits::{Frozen, OverLimit};
 use model::ports::PortBlock;
 use model::{ConversationId, Ending, Name, PaneId, PaneState, Size, Timestamp, WorkspaceKind};
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,10 @@ pub struct PaneView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Frozen>)]
     pub frozen: Option<Frozen>,
+    /// Which limits it exceeds, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::OverLimit>)]
+    pub over_limit: Option<OverLimit>,
     /// Information from the pane's keeper (`show` only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveView>,

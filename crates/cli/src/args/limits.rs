@@ -31,17 +31,18 @@ Limits:
   processes      number of processes
   cpu            relative CPU share (100 is the share of an unlimited pane)
   files          open files per process
-  policy         freeze, stop or warn: the action when a measured limit is exceeded
+  policy         warn, freeze or stop: the action when a measured limit is exceeded (default: warn)
+  count_ignored  on or off: whether directories ignored by git count as disk usage (default: off)
 Any limit can be `none`.
 
 Examples:
   ccmux limit dev1                      show limits, usage and enforcement
-  ccmux limit dev1 disk=4G policy=warn
+  ccmux limit dev1 disk=4G policy=freeze
   ccmux limit dev1 memory=none --json";
 
 const THAW: &str = "\
-A pane that exceeds a limit is frozen: its processes are suspended, and no work is lost. Free some
-space or raise the limit first; otherwise the pane is frozen again.
+With policy=freeze, a pane that exceeds a limit is frozen: its processes are suspended, and no work
+is lost. Free some space or raise the limit first; otherwise the pane is frozen again.
 
 Examples:
   ccmux thaw dev1

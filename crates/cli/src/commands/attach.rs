@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::Name;
 use protocol::control::{Request, Response};
 
 use crate::args::AttachArgs;
@@ -14,9 +15,17 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<(), Failure> {
     let terminal = needs_terminal()?;
     let locate = Request::Locate { target: args.id.clone() };
     let response = Link::new(context).request_retry(|| locate.clone())?;
-    let Response::Located { pane, name, dir } = response else {
+    let Response::Located { pane, name, dir, over_limit } = response else {
         return Err(unexpected(&response).into());
     };
+    warn_over_limit(context, &name, over_limit.as_deref());
     let target = Target { pane, name: &name, dir: Path::new(&dir) };
     attach(context, &terminal, &target, args.read_only)
+}
+
+/// Warns before attaching that a pane exceeds a limit. The warning is still there after detaching.
+pub(super) fn warn_over_limit(context: &Context, name: &Name, over_limit: Option<&str>) {
+    if let Some(why) = over_limit {
+        context.out.warn(&format!("{name} is {why}; `ccmux limit {name}` shows its usage"));
+    }
 }

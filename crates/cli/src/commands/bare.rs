@@ -5,6 +5,7 @@ use std::path::Path;
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
 
+use super::attach::warn_over_limit;
 use super::{daemon, new};
 use crate::args::NewArgs;
 use crate::attach::{Target, Terminal, attach};
@@ -23,7 +24,8 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
 fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure> {
     let located = Link::new(context).request_retry(|| Request::Locate { target: None });
     match located {
-        Ok(Response::Located { pane, name, dir }) => {
+        Ok(Response::Located { pane, name, dir, over_limit }) => {
+            warn_over_limit(context, &name, over_limit.as_deref());
             let target = Target { pane, name: &name, dir: Path::new(&dir) };
             attach(context, terminal, &target, false)
         }

@@ -1,7 +1,7 @@
 //! Text output of resource limits and usage.
 
 use model::event::EventBody;
-use model::limits::{Amount, Enforcement, Frozen, Resource};
+use model::limits::{Amount, Enforcement, Frozen, OverLimit, Resource};
 use protocol::limits::{LimitView, LimitsView, PaneLimits};
 
 use super::moment;
@@ -32,6 +32,11 @@ pub(crate) fn limits(limits: &PaneLimits, style: Style) -> String {
 pub(super) fn frozen_text(frozen: &Frozen, style: Style) -> String {
     let since = moment(frozen.at, style.now);
     format!("{}; since {since}; resume with `ccmux thaw`", frozen.why)
+}
+
+/// Returns which limits a pane exceeds and since when.
+pub(super) fn over_text(over: &OverLimit, style: Style) -> String {
+    format!("{}; since {}", over.why, moment(over.at, style.now))
 }
 
 /// Returns one labelled line of `show` for each enforced limit.

@@ -128,6 +128,8 @@ impl Health {
         let mut findings = Vec::new();
         for (pane, subject) in panes {
             findings.extend(pane.problem().map(|problem| problem_finding(subject, &problem)));
+            let over = pane.status().over_limit;
+            findings.extend(over.map(|over| over_limit_finding(subject, &over.why)));
         }
         for answer in asked {
             findings.extend(answer.await.unwrap_or_default());
@@ -296,6 +298,15 @@ fn version_mismatch(
 fn problem_finding(subject: impl std::fmt::Display, problem: &str) -> Finding {
     let remedy = "for details see the daemon's log, `run/daemon.log` in the state root";
     Finding::new(Severity::Warning, subject, FindingKind::Problem, problem, remedy)
+}
+
+fn over_limit_finding(subject: &Subject, why: &str) -> Finding {
+    let remedy = format!(
+        "`ccmux limit {0}` shows its usage; remove files it no longer needs, or raise the limit: \
+         `ccmux limit {0} disk=4G`",
+        subject.name
+    );
+    Finding::new(Severity::Warning, subject, FindingKind::Problem, why, remedy)
 }
 
 fn installed_finding(program: &Program) -> Finding {

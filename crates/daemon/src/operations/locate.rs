@@ -44,6 +44,8 @@ impl Fault for NoPaneRunning {
 pub(crate) struct Located {
     pub(crate) pane: PaneRow,
     pub(crate) dir: String,
+    /// Which limits it exceeds, as a phrase.
+    pub(crate) over_limit: Option<String>,
 }
 
 /// Finds a live pane (default: the newest) and the directory of its keeper's socket.
@@ -66,9 +68,9 @@ pub(crate) async fn locate(
         },
     };
     authorize(services, caller, Access::Control, Some(found.session)).await?;
-    let (pane, _) = services.panes.live_pane(&found)?;
+    let (pane, status) = services.panes.live_pane(&found)?;
     let dir = pane.dir.to_string_lossy().into_owned();
-    Ok(Located { pane: found, dir })
+    Ok(Located { pane: found, dir, over_limit: status.over_limit.map(|over| over.why) })
 }
 
 fn single_pane(text: &str, live: &[&PaneRow], rows: &Rows) -> Result<PaneRow, LocateError> {

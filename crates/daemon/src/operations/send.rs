@@ -22,6 +22,7 @@ any_of! {
         Target(TargetError),
         Store(StoreError),
         NotLive(NotLive),
+        Frozen(PaneFrozen),
         Unread(InputNotRead),
         Keeper(KeeperFault),
     }
@@ -38,6 +39,20 @@ impl Fault for InputNotRead {
     }
 }
 
+/// The processes of the pane are suspended and cannot read input.
+#[derive(Debug, thiserror::Error)]
+#[error("pane {name} is frozen: {why}")]
+pub(crate) struct PaneFrozen {
+    name: Name,
+    why: String,
+}
+
+impl Fault for PaneFrozen {
+    fn describe(&self) -> Description {
+        FaultKind::Conflict.advise(Advice::ThawPane { pane: self.name.to_string() })
+    }
+}
+
 /// Types input into a pane and waits until its program has read it.
 pub(crate) async fn send(
     services: &Services,
@@ -51,6 +66,9 @@ pub(crate) async fn send(
     let (pane, status) = services.panes.live_pane(&row)?;
     if let Some(why) = status.keeper.as_ref().and_then(|keeper| keeper.incompatible()) {
         return Err(KeeperFault::Unusable { name: row.name, why }.into());
+    }
+    if let Some(frozen) = status.frozen {
+        return Err(PaneFrozen { name: row.name, why: frozen.why }.into());
     }
     let timeout = Duration::from_millis(timeout_ms);
     match keeper::ask(&pane.dir, &KeeperRequest::Type(typing), timeout).await {

@@ -88,7 +88,7 @@ async fn add_keeper_status(services: &Services, view: &mut PaneView) {
 /// Returns `view` with the state of a pane that has ended.
 fn refreshed(view: &PaneView, pane: &Pane) -> PaneView {
     let PaneStatus { state, ending, .. } = pane.status();
-    PaneView { state, ending, pid: None, frozen: None, ..view.clone() }
+    PaneView { state, ending, pid: None, frozen: None, over_limit: None, ..view.clone() }
 }
 
 /// Returns a note if the pane can write to the shared files.

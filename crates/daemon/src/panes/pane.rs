@@ -20,11 +20,11 @@ use host::file::{Durability, FileError};
 use host::record::{self, RecordError};
 use model::authority::Caller;
 use model::lifecycle::PaneEvidence;
-use model::limits::Frozen;
+use model::limits::{Frozen, OverLimit};
 use model::{Ending, LaunchRecord, PaneId, PaneState, SessionId};
 use parking_lot::{Mutex, MutexGuard};
 use protocol::greeting::SUPPORTED;
-use protocol::pane::{FROZEN, KeeperRecord};
+use protocol::pane::{FROZEN, KeeperRecord, OVER_LIMIT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -88,6 +88,7 @@ pub(crate) struct PaneStatus {
     pub(crate) keeper: Option<Arc<Keeper>>,
     pub(crate) ending: Option<Ending>,
     pub(crate) frozen: Option<Frozen>,
+    pub(crate) over_limit: Option<OverLimit>,
 }
 
 impl Pane {
@@ -217,7 +218,9 @@ impl Pane {
             ending: ending.as_ref(),
         });
         let frozen = frozen.filter(|_| state == PaneState::Frozen);
-        PaneStatus { state, keeper, ending, frozen }
+        let over_limit = keeper.as_ref().filter(|_| state.is_live());
+        let over_limit = over_limit.and_then(|_| record::read(&self.dir.join(OVER_LIMIT)).ok());
+        PaneStatus { state, keeper, ending, frozen, over_limit }
     }
 
     /// Reads the exit record.

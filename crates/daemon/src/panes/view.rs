@@ -106,6 +106,7 @@ impl Panes {
             created: row.created,
             dir: dir.to_string_lossy().into_owned(),
             frozen: status.frozen,
+            over_limit: status.over_limit,
             live: None,
             locks: Vec::new(),
             conflicts: Vec::new(),
@@ -127,5 +128,5 @@ fn recorded_status(row: &PaneRow) -> PaneStatus {
         Some(ending) if ending.reason != EndingReason::Lost => PaneState::Exited,
         _ => PaneState::Lost,
     };
-    PaneStatus { state, keeper: None, ending: row.ended.clone(), frozen: None }
+    PaneStatus { state, keeper: None, ending: row.ended.clone(), frozen: None, over_limit: None }
 }

@@ -18,13 +18,14 @@ use crate::git::{Git, RepositoryLock, Trust};
 use crate::{process, template};
 
 /// The beginnings of the names that ccmux gives to files in a pane's directory.
-const OWN_FILES: [&str; 12] = [
+const OWN_FILES: [&str; 13] = [
     "claude-settings.json",
     "exit.json",
     "frozen.json",
     "groups.json",
     "keeper.",
     "news-",
+    "over_limit.json",
     "pane.json",
     "probes.json",
     "session.state",

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use host::disk_usage::Counted;
 use host::own_processes::OwnProcesses;
 use host::{disk_usage, process, process_usage};
 use model::limits::gauge::{Gauge, Level};
@@ -23,6 +24,7 @@ pub(super) struct Measurement {
     /// Time since the previous measurement.
     pub(super) elapsed: Duration,
     pub(super) dirs: Vec<PathBuf>,
+    pub(super) counted: Counted,
     pub(super) own_processes: OwnProcesses,
     pub(super) generation: u64,
 }
@@ -46,7 +48,8 @@ impl Measurement {
         let is_own = |pid| self.own_processes.contains(pid);
         let members = process_usage::descendants_within(std::process::id(), MAX_INLINE, is_own)?;
         let (started, mut left) = (Instant::now(), MAX_INLINE);
-        let used = self.dirs.iter().map(|dir| disk_usage::bytes_within(dir, &mut left));
+        let used =
+            self.dirs.iter().map(|dir| disk_usage::bytes_within(dir, self.counted, &mut left));
         let used = used.sum::<Option<u64>>()?;
         Some(Usage {
             disk: gauge.measure(used, started.elapsed()),
@@ -76,7 +79,10 @@ impl Measurement {
                 return None;
             }
             let started = Instant::now();
-            let used = self.dirs.iter().map(|dir| disk_usage::bytes(dir)).sum();
+            let mut all = usize::MAX;
+            let used = self.dirs.iter();
+            let used = used.map(|dir| disk_usage::bytes_within(dir, self.counted, &mut all));
+            let used = used.sum::<Option<u64>>().unwrap_or(u64::MAX);
             gauge.measure(used, started.elapsed())
         });
         Usage { gauge: self.gauge, disk, memory, processes, generation: self.generation }
@@ -93,6 +99,7 @@ mod tests {
             disk_due,
             elapsed: Duration::from_secs(1),
             dirs,
+            counted: Counted::All,
             own_processes: OwnProcesses::none(),
             generation: 3,
         }

@@ -260,6 +260,13 @@ pub static KEYS: &[Key<Config>] = &[
         "\"on\" or \"off\"",
         |limits| LimitOverride::Groups(limits.groups)
     ),
+    limit_key!(
+        "limits.count_ignored",
+        "count_ignored",
+        "Whether directories that git ignores, such as node_modules, count towards the disk limit.",
+        "\"on\" or \"off\"",
+        |limits| LimitOverride::CountIgnored(limits.count_ignored)
+    ),
     ports::BASE,
     ports::END,
     ports::COUNT,

@@ -49,6 +49,26 @@ pub struct Frozen {
     pub at: Timestamp,
 }
 
+/// The record of a pane that is over a limit and continues to run (`over_limit.json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverLimit {
+    /// The exceeded limits, as a phrase such as "over its disk limit of 1G".
+    pub why: String,
+    /// When this was noticed.
+    pub at: Timestamp,
+}
+
+/// Returns the phrase about exceeded limits, without the usage, which changes; none if there is no
+/// exceeded limit.
+#[must_use]
+pub fn over_limits(exceeded: &[(Resource, u64)]) -> Option<String> {
+    let text = |(resource, limit): &(Resource, u64)| {
+        format!("{resource} limit of {}", resource.text(*limit))
+    };
+    let all: Vec<String> = exceeded.iter().map(text).collect();
+    (!all.is_empty()).then(|| format!("over its {}", all.join(" and its ")))
+}
+
 /// Returns the message about an exceeded limit.
 #[must_use]
 pub fn over(resource: Resource, used: u64, limit: u64) -> String {
@@ -57,4 +77,22 @@ pub fn over(resource: Resource, used: u64, limit: u64) -> String {
         Resource::Processes | Resource::Cpu | Resource::Files => used.to_string(),
     };
     format!("{resource} usage is {used}, the limit is {}", resource.text(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceeded_limits_are_named() {
+        let disk = (Resource::Disk, 1 << 30);
+        let processes = (Resource::Processes, 20);
+
+        assert_eq!(over_limits(&[]), None);
+        assert_eq!(over_limits(&[disk]).unwrap(), "over its disk limit of 1G");
+        assert_eq!(
+            over_limits(&[disk, processes]).unwrap(),
+            "over its disk limit of 1G and its processes limit of 20"
+        );
+    }
 }

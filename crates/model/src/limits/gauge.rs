@@ -4,7 +4,8 @@
 //! The number of bytes that the processes of a pane have written is cheap to query, and a pane cannot
 //! have grown by more than that. Therefore, at each check:
 //!
-//! - nothing was written since the last check: no measurement, and the interval doubles;
+//! - nothing was written since the last check: no measurement unless the pane is over its limit and
+//!   may have shrunk, and the interval doubles;
 //! - even if everything written were new, the pane would be below half of its limit: no measurement;
 //! - otherwise, measure. The closer the limit, the shorter the interval, but measurements never take
 //!   more than a small part of the time.
@@ -35,6 +36,8 @@ pub struct Gauge {
     written: Option<u64>,
     since_measured: Duration,
     interval: Duration,
+    /// Whether nothing was written before the last check.
+    idle: bool,
     level: Level,
 }
 
@@ -83,14 +86,22 @@ impl Gauge {
             written: None,
             since_measured: Duration::ZERO,
             interval: SOON,
+            idle: false,
             level: Level::Fine,
         }
     }
 
-    /// Returns the gauge with another limit. All levels can be reported again.
+    /// Returns the gauge with another limit. All levels can be reported again, and the next check
+    /// measures if the pane may be near the limit, even if nothing was written.
     #[must_use]
     pub fn with_limit(self, limit: u64) -> Self {
-        Self { limit, interval: SOON, level: Level::Fine, ..self }
+        Self { limit, interval: SOON, level: Level::Fine, written: None, ..self }
+    }
+
+    /// Returns whether the pane was over its limit at the last measurement.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.level == Level::Over
     }
 
     /// Returns the limit.
@@ -127,14 +138,16 @@ impl Gauge {
             self.interval = self.pace(used, took);
             return self.since_measured >= AT_LEAST.min(self.interval);
         };
-        if before == Some(written) {
+        let rested = self.since_measured >= took * PART;
+        self.idle = before == Some(written);
+        if self.idle {
             self.interval = (self.interval * 2).min(RARELY);
             // The bytes written before that check may not have been measured.
-            return written > then && self.since_measured >= AT_LEAST;
+            let late = written > then && self.since_measured >= AT_LEAST;
+            return late || self.is_over() && rested;
         }
         self.interval = self.pace(used, took);
         let at_most = used.saturating_add(written.saturating_sub(then));
-        let rested = self.since_measured >= took * PART;
         let could_be_near = at_most > self.limit / 2;
         rested && could_be_near || self.since_measured >= AT_LEAST
     }
@@ -143,7 +156,9 @@ impl Gauge {
     pub fn measure(&mut self, used: u64, took: Duration) -> Option<Level> {
         self.measured = Some(Measured { used, written: self.written, took });
         self.since_measured = Duration::ZERO;
-        self.interval = self.pace(used, took);
+        if !self.idle {
+            self.interval = self.pace(used, took);
+        }
         let level = Level::of(used, self.limit);
         let before = std::mem::replace(&mut self.level, level);
         (level > before).then_some(level)
@@ -236,6 +251,35 @@ mod tests {
 
         assert_eq!(gauge.measure(200, QUICK), Some(Level::Near));
         assert_eq!(gauge.measure(230, QUICK), Some(Level::Over));
+    }
+
+    #[test]
+    fn lowered_limit_is_noticed_without_writes() {
+        let mut gauge = measured(GIB / 10);
+        assert!(!gauge.look(Some(0), SOON));
+
+        let mut gauge = gauge.with_limit(GIB / 20);
+
+        assert!(gauge.look(Some(0), SOON));
+        assert_eq!(gauge.measure(GIB / 10, QUICK), Some(Level::Over));
+    }
+
+    #[test]
+    fn idle_pane_over_its_limit_is_measured_at_growing_intervals() {
+        let mut gauge = measured(GIB * 2);
+        assert!(gauge.is_over());
+
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let wait = gauge.interval();
+            waits.push(wait.as_millis());
+            assert!(gauge.look(Some(0), wait));
+            gauge.measure(GIB * 2, QUICK);
+        }
+        gauge.measure(5, QUICK);
+
+        assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000]);
+        assert!(!gauge.is_over() && !gauge.look(Some(0), RARELY));
     }
 
     #[test]

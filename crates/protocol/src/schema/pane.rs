@@ -96,6 +96,16 @@ pub struct Frozen {
     pub at: i64,
 }
 
+/// Which limits a pane exceeds.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = OverLimit)]
+pub struct OverLimit {
+    /// The exceeded limits, as a phrase such as "over its disk limit of 1G".
+    pub why: String,
+    /// When this was noticed, in milliseconds since the Unix epoch.
+    pub at: i64,
+}
+
 /// A state change of a message.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = MessageReceipt)]

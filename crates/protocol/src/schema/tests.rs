@@ -82,6 +82,7 @@ fn pane_objects_match_model() {
     }
     assert_mirrors::<model::ports::PortBlock, PortBlock>(&json!({"base": 20_000, "count": 10}));
     assert_mirrors::<model::limits::Frozen, Frozen>(&json!({"why": "disk", "at": 5}));
+    assert_mirrors::<model::limits::OverLimit, OverLimit>(&json!({"why": "disk", "at": 5}));
     for login in [
         json!({"from": "variable", "name": "KEY"}),
         json!({"from": "store", "variable": "V", "dir": "/d"}),

@@ -67,9 +67,9 @@ impl Control {
             Request::List => Response::Sessions(operations::list(services, caller).await?),
             Request::Show { target } => operations::show(services, caller, &target).await?.into(),
             Request::Locate { target } => {
-                let Located { pane, dir } =
+                let Located { pane, dir, over_limit } =
                     operations::locate(services, caller, target.as_deref()).await?;
-                Response::Located { pane: pane.id, name: pane.name, dir }
+                Response::Located { pane: pane.id, name: pane.name, dir, over_limit }
             }
             Request::Rename { target, name } => {
                 operations::rename(services, caller, &target, name).await?.into()

@@ -51,6 +51,9 @@ fn hint(advice: &Advice) -> String {
         Advice::StopSessionThenMigrate { session } => {
             format!("stop it with `ccmux stop {session}`, then migrate again")
         }
+        Advice::ThawPane { pane } => format!(
+            "free resources or raise the limit with `ccmux limit {pane}`, then `ccmux thaw {pane}`"
+        ),
         Advice::ClosePane { pane } => format!("close it with `ccmux close {pane}`"),
         Advice::MigrateSession { session } => format!("try `ccmux migrate {session}`"),
         Advice::PurgeSession { session } => {

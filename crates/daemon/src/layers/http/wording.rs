@@ -61,6 +61,9 @@ fn hint(advice: &Advice) -> Option<String> {
             "attach to that pane, or stop it with POST /v1/panes/{id}/stop".to_owned()
         }
         Advice::StopPane => "end it with POST /v1/panes/{id}/stop".to_owned(),
+        Advice::ThawPane { .. } => {
+            "free resources or raise the limit, then thaw the pane".to_owned()
+        }
         Advice::ClosePane { pane } => format!("close it with DELETE /v1/panes/{pane}"),
         Advice::PurgeSession { session } => {
             format!("remove it with DELETE /v1/sessions/{session}")
