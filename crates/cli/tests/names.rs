@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::{Home, pane_ids};
+use testkit::Home;
+use testkit::home::pane_ids;
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 

@@ -80,6 +80,12 @@ impl Place {
         all.map(|session| (text(session, "name").to_owned(), session.clone())).collect()
     }
 
+    /// Returns the path of the tree of a pane.
+    fn tree_of(&self, session: &str, pane: &str) -> PathBuf {
+        let work = self.home.state_root().join("work").join(session).join(pane);
+        work.join(self.project.file_name().unwrap())
+    }
+
     fn status(&self, session: &str) -> String {
         text(&self.sessions()[session], "status").to_owned()
     }
@@ -406,7 +412,7 @@ fn legacy_session_is_migrated_with_conversations() {
         for (pane, made) in panes.iter().zip([&first, &other]) {
             assert_eq!(pane["id"], made["pane"]["id"]);
             assert_eq!(text(pane, "workspace_kind"), "worktree");
-            assert_eq!(path(pane, "to"), path(&made["pane"], "dir").join("workspace"));
+            assert_eq!(path(pane, "to"), place.tree_of("old", text(&made["pane"], "name")));
         }
         assert_eq!(recorded["copied"][0], place.project.join("unit").to_str().unwrap());
         assert!(recorded["warnings"][0].as_str().unwrap().contains("uncommitted"), "{recorded}");
@@ -423,7 +429,7 @@ fn legacy_session_is_migrated_with_conversations() {
     place.ccmux(&["restore", "old"]).ok();
     said(&format!("resumed {conversation}"));
     let pane = place.home.show(id);
-    let cwd = path(&first["pane"], "dir").join("workspace");
+    let cwd = place.tree_of("old", text(&first["pane"], "name"));
     assert_eq!(path(&pane, "cwd"), cwd);
     assert_eq!(text(&pane, "conversation"), conversation);
     let pid = pane["pid"].as_u64().unwrap();
@@ -455,7 +461,7 @@ fn interrupted_migration_is_completed_by_retry() {
     ];
     for (n, point) in points.into_iter().enumerate() {
         let name = format!("s{n}");
-        let made = place.new_pane(&["--session", &name, "--mode", "legacy", "-n", "dev"]);
+        place.new_pane(&["--session", &name, "--mode", "legacy", "-n", "dev"]);
         place.ccmux(&["stop", &name, "--grace", "0"]).ok();
         let times = hooks.reached(point) + 1;
         hooks.pause(point);
@@ -474,7 +480,7 @@ fn interrupted_migration_is_completed_by_retry() {
         assert!(path(session, "unit_dir").join("core/brief.md").is_file(), "{point}");
         let pane = &session["panes"][0];
         assert_eq!(text(pane, "workspace_kind"), "worktree", "{point}");
-        assert_eq!(path(pane, "cwd"), path(&made["pane"], "dir").join("workspace"), "{point}");
+        assert_eq!(path(pane, "cwd"), place.tree_of(&name, "dev"), "{point}");
         assert!(path(pane, "cwd").join("README").is_file(), "{point}");
         place.ccmux(&["restore", &name]).ok();
         assert_eq!(place.status(&name), "running", "{point}");

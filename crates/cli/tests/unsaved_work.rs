@@ -81,6 +81,16 @@ fn workspace(pane: &Value) -> PathBuf {
     PathBuf::from(pane["workspace"].as_str().unwrap())
 }
 
+/// Returns the directory of the pane whose `workspace` leads to a tree.
+fn pane_dir(place: &Place, tree: &Path) -> PathBuf {
+    let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+    let sessions = entries(place.home.state_root().join("sessions")).map(|entry| entry.path());
+    let panes = sessions.flat_map(|dir| entries(dir.join("panes"))).map(|entry| entry.path());
+    let mut panes = panes
+        .filter(|dir| fs::canonicalize(dir.join("workspace")).is_ok_and(|leads| leads == tree));
+    panes.next().unwrap()
+}
+
 /// A class of work, made in a workspace.
 type Class = (&'static str, fn(&Place, &Path, &str), &'static str);
 
@@ -178,11 +188,11 @@ const CLASSES: [Class; 13] = [
     ),
     (
         "private home",
-        |_, tree, text| {
-            let pane = tree.parent().unwrap();
-            let root = pane.ancestors().nth(4).unwrap();
+        |place, tree, text| {
+            let pane = pane_dir(place, tree);
             let id = pane.file_name().unwrap().to_str().unwrap();
-            put(&root.join("claude-homes").join(format!("pane-{id}")).join("thesis"), text);
+            let homes = place.home.state_root().join("claude-homes");
+            put(&homes.join(format!("pane-{id}")).join("thesis"), text);
         },
         "private home: thesis",
     ),
@@ -200,7 +210,7 @@ fn every_class_of_work_blocks_close_until_its_exact_token_is_given() {
             make(&place, &tree, "one\n");
             let token = place.assert_refused(&name, named);
             assert_eq!(place.assert_refused(&name, named), token, "{kind}: {class}");
-            put(&tree.with_file_name("output").join("later"), "more\n");
+            put(&pane_dir(&place, &tree).join("output/later"), "more\n");
             place.ccmux(&["close", &name, "--discard", &token]).fails_with(4);
             let token = place.assert_refused(&name, "output/: later");
             place.ccmux(&["close", &name, "--discard", &token]).ok();
@@ -232,7 +242,7 @@ fn token_differs_for_content_of_equal_size_and_time() {
 fn refs_of_a_clone_that_exist_nowhere_else_are_work() {
     let place = Place::new();
     let tree = workspace(&place.ended_pane("dev", "clone"));
-    let temp = tree.with_file_name("temp").join("remote");
+    let temp = pane_dir(&place, &tree).join("temp/remote");
     fs::create_dir_all(&temp).unwrap();
     place.git(&temp, &["init", "--quiet", "--bare"]);
 
@@ -271,7 +281,7 @@ fn work_is_found_without_record_and_in_renamed_workspace() {
     fs::rename(&renamed, renamed.with_file_name("other")).unwrap();
     let unrecorded = workspace(&place.ended_pane("unrecorded", "worktree"));
     put(&unrecorded.join("new"), "one\n");
-    fs::remove_file(unrecorded.with_file_name("workspace.json")).unwrap();
+    fs::remove_file(pane_dir(&place, &unrecorded).join("workspace.json")).unwrap();
 
     place.assert_refused("renamed", "not committed: new");
     place.assert_refused("unrecorded", "not committed: new");
@@ -318,7 +328,7 @@ fn places(place: &Place, tree: &Path, pane: &str) -> Vec<PathBuf> {
     let trash = fs::read_dir(place.home.state_root().join("trash")).unwrap().flatten();
     let of_pane =
         trash.map(|entry| entry.path()).filter(|path| path.to_str().unwrap().contains(pane));
-    of_pane.flat_map(|path| [path.join("workspace"), path]).chain([tree.to_owned()]).collect()
+    of_pane.flat_map(|path| [path.join("repo"), path]).chain([tree.to_owned()]).collect()
 }
 
 /// Waits until no daemon holds the lock of a state root.
@@ -390,7 +400,7 @@ fn heavy_random_work_survives_random_operations() {
         for at in &classes {
             (CLASSES[*at].1)(&place, &tree, &format!("case {case} class {at}\n"));
         }
-        let session = tree.ancestors().nth(3).unwrap().file_name().unwrap().to_str().unwrap();
+        let session = tree.ancestors().nth(2).unwrap().file_name().unwrap().to_str().unwrap();
         let before = contents(&tree);
         let operation = Operation::random(&mut dice);
 

@@ -139,6 +139,93 @@ fn pane_in_repository_gets_its_own_worktree_and_branch() {
     project.assert_untouched();
 }
 
+/// R16, B22: the path of a tree is readable, private, and reachable from the pane's directory.
+#[test]
+fn workspace_path_names_session_pane_and_project() {
+    let project = Project::new();
+    let work = project.home.state_root().join("work");
+
+    for kind in ["worktree", "clone", "copy", "empty"] {
+        let pane = project.new_pane(kind, &["--session", "web", "--workspace", kind]);
+
+        let tree = work.join("web").join(kind).join("repo");
+        for field in ["workspace", "cwd"] {
+            assert_eq!(pane[field], tree.to_str().unwrap());
+        }
+        assert_eq!(fs::canonicalize(path(&pane, "dir").join("workspace")).unwrap(), tree);
+        for dir in tree.ancestors().take(4) {
+            let mode = fs::metadata(dir).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{}", dir.display());
+        }
+        let environ = fs::read_to_string(format!("/proc/{}/environ", pane["pid"])).unwrap();
+        let id = &pane["id"].as_str().unwrap()[..8];
+        let compose = format!("COMPOSE_PROJECT_NAME=web-{kind}-{id}");
+        assert!(environ.split('\0').any(|variable| variable == compose), "{environ}");
+        project.ccmux(&["close", kind]).ok();
+        assert!(!work.join("web").exists(), "{kind}: empty directories are left");
+    }
+    project.assert_untouched();
+}
+
+/// A directory that exists is never used, and a pane keeps its path when it is renamed.
+#[test]
+fn taken_work_directory_gets_a_suffix_and_renamed_pane_keeps_its_path() {
+    let project = Project::new();
+    let web = project.home.state_root().join("work/web");
+    put(&web.join("dev1/notes"), "of the user\n");
+
+    let pane = project.new_pane("dev1", &["--session", "web"]);
+    let tree = path(&pane, "workspace");
+    assert_eq!(tree, web.join("dev1-2/repo"));
+    project.ccmux(&["rename", "dev1", "qa"]).ok();
+    project.ccmux(&["rename", "web", "site"]).ok();
+    let again = project.new_pane("dev1", &["--session", "web"]);
+    project.ccmux(&["stop", "qa"]).ok();
+    project.ccmux(&["restore", "qa"]).ok();
+
+    assert_eq!(path(&again, "workspace"), web.join("dev1-3/repo"));
+    assert_eq!(path(&project.home.show("qa"), "cwd"), tree);
+    let unknown = project.ccmux(&["gc", "--dry-run", "--json"]).json();
+    let items = unknown["items"].as_array().unwrap();
+    let item = items.iter().find(|item| {
+        item["path"] == "work/web/dev1" || item["path"] == web.join("dev1").to_str().unwrap()
+    });
+    assert_eq!(item.unwrap()["action"], "keep", "{unknown}");
+    project.ccmux(&["close", "qa", "dev1"]).ok();
+    assert_eq!(fs::read_to_string(web.join("dev1/notes")).unwrap(), "of the user\n");
+    assert_eq!(fs::read_dir(&web).unwrap().count(), 1);
+    project.assert_untouched();
+}
+
+/// B8: work beside the tree is work, and a daemon that was killed while the tree was moved aside
+/// leaves it to the next one, which puts it back.
+#[test]
+fn tree_that_was_moved_aside_by_a_killed_daemon_is_put_back() {
+    let mut home = Home::new(CCMUX);
+    let hooks = home.hooks();
+    let project = Project::of(home);
+    let tree = path(&project.new_pane("dev", &["--session", "web"]), "workspace");
+    project.ccmux(&["stop", "dev"]).ok();
+    hooks.pause("removal.aside");
+    let asked = project.ccmux(&["close", "dev"]);
+    let asker = thread::spawn(move || asked.run());
+    hooks.wait_reached("removal.aside", 1);
+    assert!(!tree.parent().unwrap().exists(), "the tree was not moved aside");
+
+    project.home.kill_daemon();
+    hooks.release("removal.aside");
+    asker.join().unwrap();
+    project.home.start_daemon();
+
+    assert_eq!(project.home.show("dev")["state"], "exited");
+    assert_eq!(fs::read_to_string(tree.join("README")).unwrap(), "read me\n");
+    put(&tree.with_file_name("notes"), "beside\n");
+    let token = project.assert_close_refused("dev", "beside the workspace: notes");
+    project.ccmux(&["close", "dev", "--discard", &token]).ok();
+    assert!(!project.home.state_root().join("work/web").exists());
+    project.assert_untouched();
+}
+
 /// R16: a clone, a copy, an empty directory, the directory itself.
 #[test]
 fn every_workspace_kind_works() {
@@ -222,11 +309,9 @@ fn agent_without_workspace_option_gets_worktree_or_shares_and_a_line_says_so() {
         (&pane["workspace_kind"], &pane["branch"]),
         (&"worktree".into(), &"ccmux/web/dev1".into())
     );
-    let line = format!(
-        "dev1 works on branch ccmux/web/dev1 in ~/.ccmux/{}; your files are untouched\n",
-        path(&pane, "workspace").strip_prefix(project.home.state_root()).unwrap().display()
-    );
-    assert!(said.contains(&line), "{said}");
+    let line = "dev1 works on branch ccmux/web/dev1 in ~/.ccmux/work/web/dev1/repo; \
+                your files are untouched\n";
+    assert!(said.contains(line), "{said}");
     let stay = format!("2 uncommitted files stay in {}", project.repo.display());
     assert!(said.contains(&stay), "{said}");
     let home = project.home.dir().join("home");
@@ -561,8 +646,13 @@ fn daemon_kill_leaves_no_partial_worktree() {
         "new.isolation_dirs",
         "new.started",
     ];
-    const UNMADE: [&str; 4] =
-        ["close.checked", "workspace.shelved", "workspace.unlisted", "workspace.forgotten"];
+    const UNMADE: [&str; 5] = [
+        "close.checked",
+        "removal.aside",
+        "workspace.shelved",
+        "workspace.unlisted",
+        "workspace.forgotten",
+    ];
     let mut home = Home::new(CCMUX);
     let hooks = home.hooks();
     let project = Project::of(home);

@@ -10,6 +10,9 @@ use rustix::process::geteuid;
 
 use crate::file::{FileError, make_dir};
 
+/// The directory of all work trees in the state root.
+pub const WORK: &str = "work";
+
 /// The state directory of ccmux.
 ///
 /// # Invariant
@@ -181,6 +184,12 @@ impl StateRoot {
     #[must_use]
     pub fn sessions(&self) -> PathBuf {
         self.0.join("sessions")
+    }
+
+    /// Returns the directory of the work trees of panes, which need not exist.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.0.join(WORK)
     }
 
     /// Returns the directory of removed directories.

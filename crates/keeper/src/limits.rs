@@ -518,7 +518,8 @@ fn capped(resource: RlimitResource, limit: u64) -> u64 {
 /// Returns the directories that count towards the disk limit: those of the pane alone, without the
 /// log, whose size is bounded.
 fn measured_dirs(launch: &LaunchRecord) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = ["workspace", "temp", "output"].map(PathBuf::from).into();
+    // With the dot, a link to the tree is followed.
+    let mut dirs: Vec<PathBuf> = ["workspace/.", "temp", "output"].map(PathBuf::from).into();
     dirs.extend(launch.isolation.paths().map(PathBuf::from));
     dirs
 }

@@ -60,6 +60,12 @@ const WORKFLOWS_DIR: &str = "CCMUX_WORKFLOWS_DIR";
 /// Variable with the first port; can be overridden.
 const PORT: &str = "PORT";
 
+/// Variable with the name of the docker compose project; can be overridden.
+const COMPOSE_PROJECT: &str = "COMPOSE_PROJECT_NAME";
+
+/// The maximum length of the names of session and pane in [`COMPOSE_PROJECT`].
+const MAX_COMPOSE_PART: usize = 24;
+
 /// Variable with the first port; cannot be overridden.
 const PORT_BASE: &str = "CCMUX_PORT_BASE";
 
@@ -154,6 +160,8 @@ pub struct NewPane<'a> {
     pub pane: PaneId,
     /// Its session.
     pub session: SessionId,
+    /// The name of its session.
+    pub session_name: Name,
     /// Its name, unique in its session.
     pub name: Name,
     /// Its directories.
@@ -312,6 +320,10 @@ fn new_pane(
     if let Some(ports) = pane.ports {
         env.set(Layer::Ports, PORT, &ports.base.to_string())?;
     }
+    let requested = [pane.shared_env, &preset.env, pane.session_env];
+    if !requested.iter().any(|layer| layer.contains_key(COMPOSE_PROJECT)) {
+        env.set(Layer::Ports, COMPOSE_PROJECT, &compose_project(pane))?;
+    }
     env.set_all(Layer::Pane, &request.env)?;
     for (name, value) in own_variables(request, pane) {
         env.set(Layer::Ccmux, name, &value)?;
@@ -352,6 +364,16 @@ fn new_pane(
 
 fn cwd<'a>(request: &'a LaunchRequest, pane: &'a NewPane<'_>) -> &'a str {
     pane.place.as_ref().map_or(&request.cwd, |place| &place.cwd)
+}
+
+/// Returns a name for the docker compose project of a pane: readable by its beginning, unique by the
+/// id at its end, and consisting of the characters that docker compose allows.
+fn compose_project(pane: &NewPane<'_>) -> String {
+    let part = |name: &Name| -> String {
+        let plain = |c: char| if c == '.' { '-' } else { c.to_ascii_lowercase() };
+        name.as_str().chars().map(plain).take(MAX_COMPOSE_PART).collect()
+    };
+    format!("{}-{}-{}", part(&pane.session_name), part(&pane.name), pane.pane.short())
 }
 
 /// Checks a request and returns its agent, program and arguments.
@@ -494,6 +516,29 @@ mod tests {
         assert_eq!(record.argv, ["/bin/zsh"]);
         assert_eq!(record.agent, "shell");
         assert_eq!(default_name(&record.argv).as_str(), "zsh");
+    }
+
+    #[test]
+    fn compose_project_is_valid_unique_and_yields_to_explicit_values() {
+        let long = "Long.Name_".repeat(6);
+        let named = |n: u8| NewPane {
+            pane: PaneId::from_random([n; 16]),
+            session_name: long.parse().unwrap(),
+            name: "Dev.1".parse().unwrap(),
+            ..pane()
+        };
+        let (one, two) = (compose_project(&named(1)), compose_project(&named(2)));
+        assert_eq!(one, format!("long-name_long-name_long-dev-1-{}", named(1).pane.short()));
+        assert!(one != two && one.len() <= 63);
+
+        let mut request = request(&["bash"]);
+        request.client_env.insert(COMPOSE_PROJECT.to_owned(), "mine".to_owned());
+        let record = plan_new(&request).unwrap().record;
+        let value = compose_project(&pane());
+        assert_eq!(record.env.get(COMPOSE_PROJECT), Some(value.as_str()));
+        request.env.insert(COMPOSE_PROJECT.to_owned(), "mine".to_owned());
+        let record = plan_new(&request).unwrap().record;
+        assert_eq!(record.env.get(COMPOSE_PROJECT), Some("mine"));
     }
 
     #[test]

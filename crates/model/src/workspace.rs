@@ -77,6 +77,30 @@ pub struct WorkspacePlace {
     pub cwd: String,
 }
 
+impl WorkspacePlace {
+    /// Moves the workspace to another directory, which contains it under its present name.
+    pub fn move_to(&mut self, dir: &str) {
+        let name = self.workspace.path.rsplit('/').next().unwrap_or_default();
+        let path = format!("{dir}/{name}");
+        self.cwd = format!("{path}{}", &self.cwd[self.workspace.path.len()..]);
+        self.workspace.path = path;
+    }
+}
+
+/// Returns the name of a workspace that is made from the directory `source`: the name of the
+/// directory, as people and tools such as docker compose and npm derive names from it.
+#[must_use]
+pub fn project_name(source: &str) -> String {
+    let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let plain = |c: char| if c.is_control() { '-' } else { c };
+    match name {
+        "" => "root".to_owned(),
+        // git would take the directory above for a work tree.
+        ".git" => "git".to_owned(),
+        name => name.chars().map(plain).collect(),
+    }
+}
+
 impl Workspace {
     /// Returns true if it was created for the pane and is removed with it.
     #[must_use]
@@ -409,6 +433,39 @@ mod tests {
         assert_eq!(taken(&["ccmux/team/dev/old"]), "ccmux/team/dev-2");
         assert_eq!(taken(&["ccmux"]), "ccmux-team-dev");
         assert_eq!(taken(&["ccmux/team", "ccmux-team-dev"]), "ccmux-team-dev-2");
+    }
+
+    #[test]
+    fn project_name_is_the_last_component_without_control_characters() {
+        for (source, name) in [
+            ("/home/me/app", "app"),
+            ("/home/me/my app/", "my app"),
+            ("/", "root"),
+            ("/src/.git", "git"),
+            ("/src/.dotfiles", ".dotfiles"),
+            ("/src/-rf", "-rf"),
+            ("/src/a\nb\u{1b}", "a-b-"),
+        ] {
+            assert_eq!(project_name(source), name, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn moved_place_keeps_project_and_subdirectory() {
+        let workspace = Workspace {
+            kind: WorkspaceKind::Worktree,
+            path: "/work/web/dev1/app".to_owned(),
+            source: "/src/app".to_owned(),
+            repository: None,
+            branch: None,
+            base: None,
+        };
+        let mut place = WorkspacePlace { workspace, cwd: "/work/web/dev1/app/src".to_owned() };
+
+        place.move_to("/work/web/dev1-2");
+
+        assert_eq!(place.workspace.path, "/work/web/dev1-2/app");
+        assert_eq!(place.cwd, "/work/web/dev1-2/app/src");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! configuration cannot be read, nothing is swept.
 
 mod orphans;
+mod work_dirs;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -105,6 +106,7 @@ impl Housekeeping {
             let now = clock::now();
             let mut findings = trash_survey::survey(&root.trash(), selection, now);
             findings.extend(unreadable);
+            findings.extend(work_dirs::survey(&root));
             findings.extend(orphans::assess_all(&root, entries, &known, min_age, now));
             findings
         })

@@ -100,15 +100,15 @@ pub(crate) async fn close(
         return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
     }
     if let Err(error) = services.registry.change(move |change| change.mark_closing(row.id)).await {
-        let dir = pane.dir.clone();
-        run_blocking(move || put_back(&dir)).await?;
+        let (root, dir) = (services.runtime.root.clone(), pane.dir.clone());
+        run_blocking(move || put_back(&root, &dir)).await?;
         return Err(error.into());
     }
     let keep_config = pane.launch().is_some_and(|launch| launch.isolation.kept_on_close);
     let retention = if keep_config { Retention::KeepConfig } else { Retention::Trash };
     if let Err(error) = services.panes.try_retire(&pane, retention).await {
-        let dir = pane.dir.clone();
-        run_blocking(move || put_back(&dir)).await?;
+        let (root, dir) = (services.runtime.root.clone(), pane.dir.clone());
+        run_blocking(move || put_back(&root, &dir)).await?;
         return Err(error.into());
     }
     point("close.retired").await;

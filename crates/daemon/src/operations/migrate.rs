@@ -21,7 +21,7 @@ use host::git::{Git, Trust};
 use host::store::{PaneRow, SessionRow, StoreError};
 use host::template::{self, TemplateError};
 use host::workspace::RECORD;
-use host::{hooks, record};
+use host::{StateRoot, hooks, record};
 use model::authority::{Access, Caller};
 use model::config::Config;
 use model::environment::InvalidVariable;
@@ -170,7 +170,13 @@ pub(crate) async fn migrate(
     let panes = known.clone();
     let planned = run_blocking(move || {
         this.sessions.repair(&record)?;
-        Ok::<_, MigrateError>(plan(&record, &panes, request.workspace, &config)?)
+        Ok::<_, MigrateError>(plan(
+            &this.runtime.root,
+            &record,
+            &panes,
+            request.workspace,
+            &config,
+        )?)
     });
     let Planned { moves, project, mut warnings } = planned.await?;
     if request.dry_run {
@@ -245,10 +251,14 @@ async fn answer(
     copied: Vec<String>,
     warnings: Vec<String>,
 ) -> Result<Migration, MigrateError> {
-    // Branches are known only after the workspaces have been created.
+    // Branches and paths are known only after the workspaces have been created.
     for view in &mut panes {
         let launch = services.panes.get(view.id).and_then(|pane| pane.launch());
-        view.branch = launch.and_then(|launch| launch.workspace.clone()?.branch);
+        let Some(launch) = launch else { continue };
+        view.branch = launch.workspace.as_ref().and_then(|workspace| workspace.branch.clone());
+        if !dry_run {
+            view.to.clone_from(&launch.cwd);
+        }
     }
     let rows = services.panes.rows().await?;
     let states: Vec<_> = rows
@@ -299,13 +309,14 @@ fn create_workspace(
     let dir = services.runtime.root.session(session.id);
     let part = |name: &str| dir.join(name).to_string_lossy().into_owned();
     let workspaces = &services.panes.workspaces;
-    let (place, branch) = workspaces
-        .name_branch(place, &session.name, &planned.name, &launch.env.clone().into())
+    let in_use = |dir: &Path| services.panes.is_work_dir_in_use(dir);
+    let (place, reservation) = workspaces
+        .reserve(place, &session.name, &planned.name, &launch.env.clone().into(), &in_use)
         .map_err(PlanError::from)?;
     let mut moved = LaunchRecord::clone(launch);
     moved.move_to(place, &part("unit"), &part("workflows"))?;
     workspaces.make(&pane.dir, &moved)?;
-    drop(branch);
+    drop(reservation);
     let warnings = workspaces.set_up(&pane.dir, &moved)?;
     hooks::point("migrate.made");
     pane.change_launch(|launch| {
@@ -322,16 +333,21 @@ fn discard_partial_workspace(services: &Services, pane: &Pane) -> Result<(), Fil
     let launch = pane.launch();
     let is_own = launch.and_then(|launch| Some(launch.workspace.as_ref()?.is_own()));
     let tree = pane.dir.join(WORKSPACE);
-    let is_empty = fs::read_dir(&tree).map_or(true, |mut entries| entries.next().is_none());
+    let is_empty = !tree.is_symlink()
+        && fs::read_dir(&tree).map_or(true, |mut entries| entries.next().is_none());
     let record = pane.dir.join(RECORD);
     if is_own == Some(true) || is_empty && !record.exists() {
         return file::make_dir(&tree);
     }
     let mut leftovers = Vec::new();
     let trash_dir = services.runtime.root.trash();
-    let (locks, id) = (services.runtime.root.locks(), pane.id);
-    workspace::retire(&locks, &pane.dir, &trash_dir, id, Expiry::AfterRetention, &mut leftovers)?;
-    trash::retire(&tree, &trash_dir, WORKSPACE, id, Expiry::AfterRetention)?;
+    let (root, id) = (&services.runtime.root, pane.id);
+    workspace::retire(root, &pane.dir, id, Expiry::AfterRetention, &mut leftovers)?;
+    if tree.is_symlink() {
+        fs::remove_file(&tree).map_err(FileError::when("remove", &tree))?;
+    } else {
+        trash::retire(&tree, &trash_dir, WORKSPACE, id, Expiry::AfterRetention)?;
+    }
     for leftover in leftovers {
         let (path, why) = (leftover.path.display(), &leftover.why);
         warn!(pane = %id, %path, %why, "workspace part not removed");
@@ -366,6 +382,7 @@ struct Planned {
 
 /// Plans the workspace of each pane. Blocks, and changes nothing.
 fn plan(
+    root: &StateRoot,
     session: &SessionRecord,
     panes: &[(Name, Arc<Pane>)],
     requested: Option<WorkspaceKind>,
@@ -383,7 +400,7 @@ fn plan(
             continue;
         };
         let has_own = launch.workspace.as_ref().is_some_and(Workspace::is_own);
-        let to = if has_own { None } else { Some(place(name, pane, &launch, kind)?) };
+        let to = if has_own { None } else { Some(place(root, session, name, &launch, kind)?) };
         if let Some(place) = to.as_ref().filter(|place| place.workspace.is_git()) {
             warnings.extend(uncommitted_warning(&launch, &place.workspace));
         }
@@ -397,8 +414,9 @@ fn plan(
 }
 
 fn place(
+    root: &StateRoot,
+    session: &SessionRecord,
     name: &Name,
-    pane: &Pane,
     launch: &LaunchRecord,
     kind: WorkspaceKind,
 ) -> Result<WorkspacePlace, NotMigrated> {
@@ -412,7 +430,8 @@ fn place(
         ..LaunchRequest::default()
     };
     let limit = workspace::limit(launch.limits);
-    workspace::decide(&pane.dir, Occupant::Migrated, kind, &request, limit)
+    let work_dir = root.work().join(session.name.as_str()).join(name.as_str());
+    workspace::decide(&work_dir, Occupant::Migrated, kind, &request, limit)
         .map_err(|error| failed(error.into()))
 }
 

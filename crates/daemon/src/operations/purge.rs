@@ -161,14 +161,14 @@ async fn purge_panes(
         marks.try_for_each(|marked| marked.map(drop).or_else(ignore_gone))
     });
     if let Err(error) = marked.await {
-        put_all_back(&panes).await?;
+        put_all_back(services, &panes).await?;
         return Err(error.into());
     }
     for pane in &panes {
         match services.panes.try_retire(pane, request.retention()).await {
             Ok(moved) => trees.extend(moved),
             Err(error) => {
-                put_all_back(&panes).await?;
+                put_all_back(services, &panes).await?;
                 return Err(error.into());
             }
         }
@@ -273,7 +273,7 @@ impl Examination<'_> {
             {
                 Ok(work) => unsaved.extend(work.map(|work| (row.name.clone(), work))),
                 Err(error) => {
-                    put_all_back(self.panes).await?;
+                    put_all_back(self.services, self.panes).await?;
                     return Err(error.into());
                 }
             }
@@ -281,14 +281,15 @@ impl Examination<'_> {
         if unsaved.is_empty() {
             return Ok(());
         }
-        put_all_back(self.panes).await?;
+        put_all_back(self.services, self.panes).await?;
         Err(self.refused(unsaved, false))
     }
 }
 
-async fn put_all_back(panes: &[Arc<Pane>]) -> Result<(), FileError> {
+async fn put_all_back(services: &Services, panes: &[Arc<Pane>]) -> Result<(), FileError> {
+    let root = services.runtime.root.clone();
     let dirs: Vec<PathBuf> = panes.iter().map(|pane| pane.dir.clone()).collect();
-    run_blocking(move || dirs.iter().try_for_each(|dir| put_back(dir))).await
+    run_blocking(move || dirs.iter().try_for_each(|dir| put_back(&root, dir))).await
 }
 
 /// Builds the handle of a pane that has a row but no supervisor.

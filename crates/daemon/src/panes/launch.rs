@@ -19,6 +19,7 @@ use std::sync::Arc;
 use host::file::{self, Durability, FileError};
 use host::pane_dirs::{self, SeedContext};
 use host::store::{Removed, StoreError};
+use host::workspace::WorkDir;
 use host::{StateRoot, clock, hooks, lock, record, repository, shared, template};
 use model::config::Config;
 use model::launch;
@@ -37,7 +38,7 @@ use super::hook_files::{self, HookSetup};
 use super::pane::{Keeper, LAUNCH_RECORD, Life, Pane};
 use super::retire::Retention;
 use super::spawn::{self, StartingKeeper};
-use super::workspace::BranchReservation;
+use super::workspace::Reservation;
 use super::{Panes, limits, workspace};
 use crate::runtime::run_blocking;
 use crate::sessions::{self as session, SESSION_RECORD};
@@ -136,15 +137,15 @@ impl Panes {
         Ok(())
     }
 
-    /// Plans the start of a new pane. Also returns the reservation of its branch, which is needed
-    /// until the workspace exists. Blocks.
+    /// Plans the start of a new pane. Also returns the reservation of its branch and work
+    /// directory, which is needed until the workspace exists. Blocks.
     pub(crate) fn plan_new(
         &self,
         pane: &Pane,
         entry: &PaneEntry,
         request: &LaunchRequest,
         config: &Config,
-    ) -> Result<(Plan, Option<BranchReservation>), PlanError> {
+    ) -> Result<(Plan, Option<Reservation>), PlanError> {
         let requested = request.workspace.unwrap_or(config.workspace);
         let limit = workspace::limit(config.limits.with(&request.limits));
         let (agent, _) = launch::check(request, &config.agents, &config.roles)?;
@@ -154,15 +155,18 @@ impl Panes {
             SessionMode::Isolated if agent.is_shell() => Occupant::Command,
             SessionMode::Isolated => Occupant::Agent,
         };
-        let place = workspace::decide(&pane.dir, occupant, requested, request, limit)?;
-        let env = &request.client_env;
-        let (place, branch) =
-            self.workspaces.name_branch(place, &session.name, &entry.name, env)?;
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let root = &self.runtime.root;
+        let work_dir = root.work().join(session.name.as_str()).join(entry.name.as_str());
+        let place = workspace::decide(&work_dir, occupant, requested, request, limit)?;
+        let env = &request.client_env;
+        let in_use = |dir: &Path| self.is_work_dir_in_use(dir);
+        let (place, reservation) =
+            self.workspaces.reserve(place, &session.name, &entry.name, env, &in_use)?;
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let new = NewPane {
             pane: pane.id,
             session: pane.session,
+            session_name: session.name.clone(),
             name: entry.name.clone(),
             paths: PanePaths {
                 socket: text(root.run().join(CONTROL_SOCKET)),
@@ -186,7 +190,7 @@ impl Panes {
             version: env!("CARGO_PKG_VERSION"),
         };
         let plan = self.plan(pane, Launch::New(request, &new), &request.cwd, config)?;
-        Ok((plan, branch))
+        Ok((plan, reservation))
     }
 
     /// Plans the start of a pane whose agent was requested in the directory `cwd`. Checks which of
@@ -343,6 +347,7 @@ impl PaneFiles {
         let mut contents = vec![self.pane_dir.join(LAUNCH_RECORD)];
         contents.extend(host::workspace::records(&self.pane_dir));
         let mut dirs = vec![self.pane_dir.clone(), self.session_dir.join("panes")];
+        dirs.extend(WorkDir::find(root.path(), &self.pane_dir).iter().flat_map(WorkDir::parents));
         if self.session_is_new {
             let files = [SESSION_RECORD, session::ORIGIN];
             contents.extend(files.map(|file| self.session_dir.join(file)));

@@ -39,6 +39,7 @@ pub(crate) mod view;
 pub(crate) mod workspace;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use host::pane_dirs::DigestCache;
@@ -122,6 +123,17 @@ impl Panes {
     /// Returns every known pane, live or not.
     pub(crate) fn all(&self) -> Vec<Arc<Pane>> {
         self.known.lock().values().cloned().collect()
+    }
+
+    /// Returns whether the workspace of a known pane is in this directory of `work/`, also if the
+    /// directory is moved aside or missing.
+    pub(crate) fn is_work_dir_in_use(&self, dir: &Path) -> bool {
+        let is_in = |pane: &Arc<Pane>| {
+            let launch = pane.launch();
+            let workspace = launch.as_ref().and_then(|launch| launch.workspace.as_ref());
+            workspace.is_some_and(|workspace| Path::new(&workspace.path).parent() == Some(dir))
+        };
+        self.all().iter().any(is_in)
     }
 
     /// Returns whether this is a known pane and live. Blocks.

@@ -1,13 +1,14 @@
 //! Examination of a pane that is about to be removed.
 //!
 //! ```text
-//!  panes/<id>  -- moved aside -->  panes/<id>.aside  -- examined -->  trash
-//!      ^                                  |
-//!      +--------- unsaved work -----------+
+//!  panes/<id>           -- moved aside -->  panes/<id>.aside   -- examined -->  trash
+//!  work/SESSION/PANE                        work/.aside/<id>
+//!      ^                                       |
+//!      +------------ unsaved work -------------+
 //! ```
 //!
 //! A program that knows the path of the pane cannot write between examination and removal, because
-//! the path does not exist any more. The directory stays at the same depth, so that relative paths
+//! the path does not exist any more. The directories stay at the same depth, so that relative paths
 //! in repositories remain valid. A daemon that is killed in between leaves a directory that the next
 //! one puts back.
 
@@ -17,7 +18,9 @@ use std::path::{Path, PathBuf};
 
 use host::file::FileError;
 use host::process::PaneProcesses;
-use host::workspace::{self, PaneRemoval, SessionRemoval, Work, WorkspaceRecord};
+use host::workspace::{
+    self, ASIDE_SUFFIX, PaneRemoval, SessionRemoval, Work, WorkDir, WorkspaceRecord,
+};
 use host::{StateRoot, hooks, template};
 use model::SessionRecord;
 use model::template::SESSION_DIRS;
@@ -26,9 +29,6 @@ use tracing::info;
 use super::pane::Pane;
 use super::workspace::Workspaces;
 use crate::runtime::run_blocking;
-
-/// The suffix of a pane's directory that was moved aside.
-const ASIDE_SUFFIX: &str = ".aside";
 
 /// The directories that are removed together with a pane's own.
 #[derive(Clone, Debug, Default)]
@@ -78,13 +78,19 @@ impl Workspaces {
                 }
                 _ => {}
             }
+            if let Some(work_dir) = WorkDir::find(root.path(), &aside)
+                && let Err(error) = work_dir.set_aside()
+            {
+                put_back(&root, &dir)?;
+                return Err(error);
+            }
             hooks::point("removal.aside");
             let work = examine(&root, &aside, &dir, id, &scope);
             if work.is_empty() {
                 return Ok(None);
             }
             if !discard.contains(&work.token()) {
-                put_back(&dir)?;
+                put_back(&root, &dir)?;
                 return Ok(Some(work));
             }
             // A record that cannot be read protects nothing.
@@ -146,12 +152,15 @@ pub(crate) fn present_dir(dir: &Path) -> PathBuf {
     dir.to_owned()
 }
 
-/// Puts a directory back that was moved aside. Does nothing if there is none.
+/// Puts the directories of a pane back that were moved aside. Does nothing if there are none.
 ///
 /// # Errors
 ///
-/// [`FileError`], also if there is a new directory in its place.
-pub(crate) fn put_back(dir: &Path) -> Result<(), FileError> {
+/// [`FileError`], also if there is a new directory in the place of one.
+pub(crate) fn put_back(root: &StateRoot, dir: &Path) -> Result<(), FileError> {
+    if let Some(work_dir) = WorkDir::find(root.path(), &present_dir(dir)) {
+        work_dir.put_back()?;
+    }
     let aside = aside_path(dir);
     if aside.symlink_metadata().is_err() {
         return Ok(());
@@ -164,11 +173,11 @@ pub(crate) fn put_back(dir: &Path) -> Result<(), FileError> {
 /// # Errors
 ///
 /// [`FileError`] for each that stays aside.
-pub(crate) fn put_all_back(panes: &Path) -> Vec<FileError> {
+pub(crate) fn put_all_back(root: &StateRoot, panes: &Path) -> Vec<FileError> {
     let entries = fs::read_dir(panes).into_iter().flatten().flatten();
     let aside = entries.filter_map(|entry| {
         let name = entry.file_name();
         name.to_str()?.strip_suffix(ASIDE_SUFFIX).map(|name| panes.join(name))
     });
-    aside.filter_map(|dir| put_back(&dir).err()).collect()
+    aside.filter_map(|dir| put_back(root, &dir).err()).collect()
 }

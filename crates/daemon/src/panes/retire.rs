@@ -81,7 +81,7 @@ pub(crate) fn retire(
     }
     host::hooks::point("retire.isolation_dirs");
     let failures = &mut retired.failures;
-    let tree = workspace::retire(&root.locks(), dir, &trash, pane, retention.expiry(), failures)?;
+    let tree = workspace::retire(root, dir, pane, retention.expiry(), failures)?;
     retired.moved.extend(tree);
     let own = trash::retire_unsynced(dir, &trash, "pane", pane, retention.expiry())?;
     // One sync for all of them. The parents of isolated directories, one per agent, are not synced:

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use host::StateRoot;
 use host::disk_usage;
+use host::workspace::WorkDir;
 use protocol::workspace::PaneUsage;
 
 use super::pane::Pane;
@@ -23,7 +24,10 @@ pub(crate) async fn of_panes(root: StateRoot, mut panes: Vec<Arc<Pane>>) -> Vec<
 fn usage_of(root: &StateRoot, pane: &Pane) -> Option<PaneUsage> {
     let launch = pane.launch()?;
     let part = |name: &str| disk_usage::bytes(&pane.dir.join(name));
-    let [workspace, temp, output, log] = [WORKSPACE, "temp", "output", "log"].map(part);
+    let [mut workspace, temp, output, log] = [WORKSPACE, "temp", "output", "log"].map(part);
+    let work_dir = WorkDir::find(root.path(), &pane.dir);
+    let tree = work_dir.map_or(0, |dir| disk_usage::bytes(dir.original()));
+    workspace += tree;
     let config = root.isolated_dirs(pane.id).iter().map(|path| disk_usage::bytes(path)).sum();
     let work = if pane.status().state.is_live() {
         vec!["the pane is running".to_owned()]
@@ -31,7 +35,7 @@ fn usage_of(root: &StateRoot, pane: &Pane) -> Option<PaneUsage> {
         let scope = RemovalScope { home: true, ..RemovalScope::default() };
         removal::examine(root, &pane.dir, &pane.dir, pane.id, &scope).lines
     };
-    let all = disk_usage::bytes(&pane.dir) + config;
+    let all = disk_usage::bytes(&pane.dir) + tree + config;
     let frees = if work.is_empty() { all } else { 0 };
     let name = launch.name.clone();
     Some(PaneUsage { pane: pane.id, name, workspace, temp, output, config, log, frees, work })

@@ -12,10 +12,12 @@ use host::git::{Git, GitError, Trust};
 use host::hooks;
 use host::process;
 use host::project::{self, Project, ProjectError};
-use host::workspace::{self, RepositoryStatus, Work, WorkspacePlan, WorkspaceRecord};
+use host::workspace::{self, RepositoryStatus, Work, WorkDir, WorkspacePlan, WorkspaceRecord};
 use model::isolation::USER_HOME;
 use model::limits::Limits;
-use model::workspace::{Occupant, RepositoryState, SourceDirectory, WorkspacePlace, choose};
+use model::workspace::{
+    Occupant, RepositoryState, SourceDirectory, WorkspacePlace, choose, project_name,
+};
 use model::{LaunchRecord, LaunchRequest, Name, PaneId, Workspace, WorkspaceKind};
 use parking_lot::Mutex;
 use protocol::control::UncommittedFiles;
@@ -50,14 +52,14 @@ pub(crate) fn limit(limits: Limits) -> u64 {
     limits.disk.map_or(u64::MAX, |disk| disk.0)
 }
 
-/// Chooses the workspace of a requested pane. Runs git at most once, and only for kinds of workspace
+/// Chooses the workspace of a requested pane, which is in `work_dir` unless it is shared. Runs git at most once, and only for kinds of workspace
 /// that depend on it. Blocks.
 ///
 /// # Errors
 ///
 /// [`PlanError`] if the directory does not allow the requested kind.
 pub(crate) fn decide(
-    pane_dir: &Path,
+    work_dir: &Path,
     occupant: Occupant,
     requested: WorkspaceKind,
     request: &LaunchRequest,
@@ -74,7 +76,7 @@ pub(crate) fn decide(
     let found = workspace::repository_for(requested, &real, client.search, client.home);
     let home = client.home.map(|home| fs::canonicalize(home).unwrap_or_else(|_| home.into()));
     let is_home_or_root = real == Path::new("/") || home.as_deref() == Some(&real);
-    let existing = pane_dir.ancestors().find_map(|dir| fs::canonicalize(dir).ok());
+    let existing = work_dir.ancestors().find_map(|dir| fs::canonicalize(dir).ok());
     let source = SourceDirectory {
         dir: &request.cwd,
         is_home_or_root,
@@ -96,16 +98,18 @@ pub(crate) fn decide(
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| PlanError::PathNotUtf8(path.to_owned()))
     };
-    let path = pane_dir.join(WORKSPACE);
-    let mut chosen =
-        Workspace { kind, path: text(&path)?, ..shared_place(&text(&real)?).workspace };
-    let mut cwd = path;
+    let mut chosen = Workspace { kind, ..shared_place(&text(&real)?).workspace };
+    let mut prefix = PathBuf::new();
     if let (true, RepositoryStatus::Usable(repository)) = (chosen.is_git(), found) {
         chosen.source = text(&repository.top)?;
         chosen.repository = Some(text(&repository.common)?);
         chosen.base = repository.head;
-        cwd.extend(&repository.prefix);
+        prefix.extend(&repository.prefix);
     }
+    let mut cwd = work_dir.join(project_name(&chosen.source));
+    chosen.path = text(&cwd)?;
+    // Joined with an empty path, it would end with a slash.
+    cwd.extend(&prefix);
     Ok(WorkspacePlace { workspace: chosen, cwd: text(&cwd)? })
 }
 
@@ -152,18 +156,28 @@ pub(crate) fn uncommitted_files(record: &LaunchRecord) -> Option<UncommittedFile
     (count > 0).then(|| UncommittedFiles { dir: workspace.source.clone(), count })
 }
 
-/// Branches that are named in a plan and may not exist yet, with their repositories.
-type ReservedBranches = Mutex<BTreeSet<(String, String)>>;
-
-/// Keeps a branch name from other panes until it is dropped.
-pub(crate) struct BranchReservation {
-    reserved: Arc<ReservedBranches>,
-    key: (String, String),
+/// Names in plans, which may not exist yet.
+#[derive(Default)]
+struct ReservedNames {
+    /// Branches, with their repositories.
+    branches: BTreeSet<(String, String)>,
+    work_dirs: BTreeSet<PathBuf>,
 }
 
-impl Drop for BranchReservation {
+/// Keeps a branch and a work directory from other panes until it is dropped.
+pub(crate) struct Reservation {
+    reserved: Arc<Mutex<ReservedNames>>,
+    branch: Option<(String, String)>,
+    work_dir: PathBuf,
+}
+
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.reserved.lock().remove(&self.key);
+        let mut reserved = self.reserved.lock();
+        reserved.work_dirs.remove(&self.work_dir);
+        if let Some(branch) = &self.branch {
+            reserved.branches.remove(branch);
+        }
     }
 }
 
@@ -172,42 +186,58 @@ impl Drop for BranchReservation {
 pub(crate) struct Workspaces {
     runtime: Arc<Runtime>,
     registry: Registry,
-    reserved_branches: Arc<ReservedBranches>,
+    reserved: Arc<Mutex<ReservedNames>>,
 }
 
 impl Workspaces {
     pub(super) fn new(runtime: Arc<Runtime>, registry: Registry) -> Self {
-        Self { runtime, registry, reserved_branches: Arc::default() }
+        Self { runtime, registry, reserved: Arc::default() }
     }
 
-    /// Names the branch of a chosen workspace. No other pane can get the name until the returned
-    /// reservation is dropped, which must be after the branch was created. Blocks.
+    /// Names the directory and the branch of a chosen workspace. No other pane can get these names
+    /// until the returned reservation is dropped, which must be after the workspace was created.
+    /// `in_use` recognises the work directories of known panes. Blocks.
     ///
     /// # Errors
     ///
     /// [`GitError`] if the branches of the repository cannot be listed.
-    pub(crate) fn name_branch(
+    pub(crate) fn reserve(
         &self,
         mut place: WorkspacePlace,
         session: &Name,
         pane: &Name,
         env: &BTreeMap<String, String>,
-    ) -> Result<(WorkspacePlace, Option<BranchReservation>), GitError> {
-        let Some(repository) = place.workspace.repository.clone() else { return Ok((place, None)) };
-        let client = ClientEnv::new(|name| env.get(name).map(String::as_str));
-        let git = Git::new(client.search, client.home, Trust::User);
+        in_use: &dyn Fn(&Path) -> bool,
+    ) -> Result<(WorkspacePlace, Option<Reservation>), GitError> {
+        if !place.workspace.is_own() {
+            return Ok((place, None));
+        }
         // Held while git runs, so that a branch is always either reserved or listed.
-        let mut reserved = self.reserved_branches.lock();
-        let mut taken = git.branches(Path::new(&repository))?;
-        let others = reserved.iter().filter(|(other, _)| *other == repository);
-        taken.extend(others.map(|(_, branch)| branch.clone()));
-        let branch = model::workspace::branch(session, pane, &taken);
-        place.workspace.branch = Some(branch.clone());
-        let key = (repository, branch);
-        reserved.insert(key.clone());
+        let mut reserved = self.reserved.lock();
+        let dirs = self.runtime.root.work().join(session.as_str());
+        let work_dir = |name: &Name| dirs.join(name.as_str());
+        let is_taken = |name: &Name| {
+            let dir = work_dir(name);
+            reserved.work_dirs.contains(&dir) || dir.symlink_metadata().is_ok() || in_use(&dir)
+        };
+        let work_dir = work_dir(&pane.free(is_taken));
+        place.move_to(&work_dir.to_string_lossy());
+        let mut branch = None;
+        if let Some(repository) = place.workspace.repository.clone() {
+            let client = ClientEnv::new(|name| env.get(name).map(String::as_str));
+            let git = Git::new(client.search, client.home, Trust::User);
+            let mut taken = git.branches(Path::new(&repository))?;
+            let others = reserved.branches.iter().filter(|(other, _)| *other == repository);
+            taken.extend(others.map(|(_, branch)| branch.clone()));
+            let name = model::workspace::branch(session, pane, &taken);
+            place.workspace.branch = Some(name.clone());
+            reserved.branches.insert((repository.clone(), name.clone()));
+            branch = Some((repository, name));
+        }
+        reserved.work_dirs.insert(work_dir.clone());
         drop(reserved);
-        let reserved = Arc::clone(&self.reserved_branches);
-        Ok((place, Some(BranchReservation { reserved, key })))
+        let reserved = Arc::clone(&self.reserved);
+        Ok((place, Some(Reservation { reserved, branch, work_dir })))
     }
 
     /// Creates the workspace of a planned pane. Blocks.
@@ -217,6 +247,7 @@ impl Workspaces {
         workspace::make(&WorkspacePlan {
             workspace,
             pane_dir,
+            state_root: self.runtime.root.path(),
             locks: &self.runtime.root.locks(),
             search: client.search,
             home: client.home,
@@ -362,38 +393,47 @@ fn each_listed(panes: &[(Name, Work)]) -> String {
     panes.iter().map(|(name, work)| format!("\n pane {name}:{}", listed(work))).collect()
 }
 
-/// Moves the git work tree of a pane to the trash and removes it from its repository. This precedes
-/// the removal of the pane's directory, which has the record of the work tree. Paths that could not
-/// be removed are added to `failures`. Blocks.
+/// Moves the tree of a pane to the trash, and removes a git work tree from its repository. This
+/// precedes the removal of the pane's directory, which has the record of the tree. Paths that could
+/// not be removed are added to `failures`. Blocks.
 pub(crate) fn retire(
-    locks: &Path,
+    root: &StateRoot,
     dir: &Path,
-    trash_dir: &Path,
     pane: PaneId,
     expiry: Expiry,
     failures: &mut Vec<RemovalFailure>,
 ) -> Result<Option<PathBuf>, host::file::FileError> {
-    let record = match WorkspaceRecord::read(dir) {
-        Ok(Some(record)) => record,
-        Ok(None) => return Ok(None),
-        Err(error) => {
-            failures
-                .push(RemovalFailure { path: dir.join(workspace::RECORD), why: error.to_string() });
-            return Ok(None);
-        }
-    };
-    if let Err(error) = record.wait_until_made(dir, locks) {
+    let (locks, trash_dir) = (root.locks(), root.trash());
+    let record = WorkspaceRecord::read(dir).unwrap_or_else(|error| {
+        failures.push(RemovalFailure { path: dir.join(workspace::RECORD), why: error.to_string() });
+        None
+    });
+    if let Some(record) = &record
+        && let Err(error) = record.wait_until_made(dir, &locks)
+    {
         warn!(%pane, %error, "workspace is still being created");
     }
-    if record.workspace.kind != WorkspaceKind::Worktree {
+    let worktree = record.filter(|record| record.workspace.kind == WorkspaceKind::Worktree);
+    let work_dir = WorkDir::find(root.path(), dir);
+    let moved = match &work_dir {
+        Some(work_dir) => {
+            trash::retire_unsynced(work_dir.present(), &trash_dir, WORKSPACE, pane, expiry)?
+        }
+        None if worktree.is_some() => {
+            trash::retire_unsynced(&dir.join(WORKSPACE), &trash_dir, WORKSPACE, pane, expiry)?
+        }
         // It is moved together with the directory of its pane.
-        return Ok(None);
-    }
-    let moved = trash::retire_unsynced(&dir.join(WORKSPACE), trash_dir, WORKSPACE, pane, expiry)?;
+        None => return Ok(None),
+    };
     hooks::point("workspace.shelved");
-    if let Err(error) = record.forget(locks) {
+    if let Some(record) = worktree
+        && let Err(error) = record.forget(&locks)
+    {
         let path = record.workspace.repository.unwrap_or_default().into();
         failures.push(RemovalFailure { path, why: error.to_string() });
+    }
+    if let Some(work_dir) = work_dir {
+        work_dir.remove_empty_parents();
     }
     hooks::point("workspace.forgotten");
     Ok(moved)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use model::{Workspace, WorkspaceKind};
 
-use super::{LOCK, MANIFEST, WorkspaceError, WorkspacePlan, WorkspaceRecord, include};
+use super::{LOCK, MANIFEST, WorkDir, WorkspaceError, WorkspacePlan, WorkspaceRecord, include};
 use crate::file::Durability;
 use crate::git::{Git, RepositoryLock};
 use crate::{copy, hooks, record};
@@ -23,8 +23,15 @@ pub fn make(plan: &WorkspacePlan<'_>) -> Result<(), WorkspaceError> {
         discarded: false,
         discarded_tip: None,
     };
+    if record.workspace.kind == WorkspaceKind::Shared {
+        return Ok(());
+    }
+    if let Some(dir) = WorkDir::of_tree(plan.state_root, pane_dir, record.path()) {
+        // Before the record, which claims the directory: an existing one is not the pane's.
+        dir.create(pane_dir)?;
+    }
     match record.workspace.kind {
-        WorkspaceKind::Shared => return Ok(()),
+        WorkspaceKind::Shared => {}
         WorkspaceKind::Auto | WorkspaceKind::Empty => {
             record.write(pane_dir, Durability::ProcessCrash)?;
         }

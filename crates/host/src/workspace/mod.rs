@@ -11,6 +11,7 @@ mod relink;
 mod repository;
 mod unsaved;
 mod work;
+mod work_dir;
 
 use std::fs;
 use std::io;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use make::make;
 pub use unsaved::Work;
 pub use work::{PaneRemoval, SessionRemoval, find, find_in_session};
+pub use work_dir::{ASIDE_SUFFIX, WorkDir, all_work_dirs, remove_empty_dirs};
 
 use crate::copy::Manifest;
 use crate::file::{Durability, FileError};
@@ -32,7 +34,7 @@ use crate::{git, hooks, program};
 /// The workspace record in a pane's directory.
 pub const RECORD: &str = "workspace.json";
 
-/// The working tree in a pane's directory.
+/// The working tree in a pane's directory, or a link to it.
 pub const WORKSPACE: &str = "workspace";
 
 /// The manifest of the copied files.
@@ -65,6 +67,8 @@ pub struct WorkspacePlan<'a> {
     pub workspace: &'a Workspace,
     /// The directory of the pane.
     pub pane_dir: &'a Path,
+    /// The state root.
+    pub state_root: &'a Path,
     /// The directory of the lock files.
     pub locks: &'a Path,
     /// Search path for git.

@@ -16,15 +16,22 @@ pub struct Work {
     pub lines: Vec<String>,
     /// Boxed, because it has 2 KB and errors carry work.
     hash: Box<blake3::Hasher>,
-    /// Text in descriptions and its replacement, so that they name the original place.
-    renamed: Option<(String, String)>,
+    /// Texts in descriptions and their replacements, so that they name the original places.
+    renamed: Vec<(String, String)>,
 }
 
 impl Work {
     /// Creates a value for the work in the directory `now`; descriptions name it by its path `then`.
     pub(super) fn in_moved_dir(now: &Path, then: &Path) -> Self {
+        let mut work = Self::default();
+        work.add_moved_dir(now, then);
+        work
+    }
+
+    /// Descriptions name the directory `now` by its path `then`.
+    pub(super) fn add_moved_dir(&mut self, now: &Path, then: &Path) {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        Self { renamed: Some((text(now), text(then))), ..Self::default() }
+        self.renamed.push((text(now), text(then)));
     }
 
     /// Returns whether there is no unsaved work.
@@ -49,10 +56,7 @@ impl Work {
 
     /// Adds work: a description, data that identifies it, and the files with its content.
     pub(super) fn add(&mut self, line: String, marks: impl AsRef<[u8]>, contents: &[PathBuf]) {
-        let line = match &self.renamed {
-            Some((now, then)) => line.replace(now, then),
-            None => line,
-        };
+        let line = self.renamed.iter().fold(line, |line, (now, then)| line.replace(now, then));
         for part in [line.as_bytes(), marks.as_ref()] {
             self.hash.update(&part.len().to_le_bytes()).update(part);
         }

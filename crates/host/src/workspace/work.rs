@@ -12,7 +12,7 @@ use model::WorkspaceKind;
 use super::contents::{self, FoundRepository, TreeContents};
 use super::repository::{self, RepositoryExamination};
 use super::unsaved::Work;
-use super::{WORKSPACE, WorkspaceError, WorkspaceRecord};
+use super::{WORKSPACE, WorkDir, WorkspaceError, WorkspaceRecord};
 use crate::copy::{self, Manifest, Stamp};
 use crate::git::{Git, RepositoryLock, Trust};
 use crate::process::{self, PaneProcesses, Stat};
@@ -35,8 +35,9 @@ const OWN_FILES: [&str; 13] = [
     "workspace.lock",
 ];
 
-/// Directories of a pane that hold no work: `log/` has its output, `temp/` is for short-lived files.
-const OWN_DIRS: [&str; 2] = ["log", "temp"];
+/// Directories of a pane that are examined separately or hold no work: `log/` has its output, `temp/`
+/// is for short-lived files.
+const OWN_DIRS: [&str; 3] = ["log", "output", "temp"];
 
 /// Directories of a private home that hold caches and toolchains.
 const HOME_CACHES: [&str; 6] = [".cache", ".cargo", ".npm", ".nvm", ".pyenv", ".rustup"];
@@ -82,8 +83,11 @@ pub fn find(removal: &PaneRemoval) -> Work {
         None
     });
     let examiner = Examiner::new(removal, record.as_ref());
+    if let Some(dir) = &examiner.work_dir {
+        work.add_moved_dir(dir.present(), dir.original());
+    }
     if let Err(error) = examiner.examine_all(&mut work) {
-        let contents = [removal.pane_dir.join(WORKSPACE)];
+        let contents = [examiner.tree.clone()];
         work.add(format!("the workspace cannot be examined: {error}"), "", &contents);
     }
     work
@@ -114,6 +118,9 @@ struct Examiner<'a> {
     record: Option<&'a WorkspaceRecord>,
     git: Git,
     state_root: PathBuf,
+    work_dir: Option<WorkDir>,
+    /// The working tree, where it is now.
+    tree: PathBuf,
 }
 
 impl<'a> Examiner<'a> {
@@ -122,24 +129,43 @@ impl<'a> Examiner<'a> {
             record.map_or_else(|| Git::new(DEFAULT_PATH, None, Trust::Agent), WorkspaceRecord::git);
         let root = &removal.state_root;
         let state_root = fs::canonicalize(root).unwrap_or_else(|_| root.clone());
-        Self { removal, record, git, state_root }
+        let work_dir = WorkDir::find(root, &removal.pane_dir);
+        let tree = match &work_dir {
+            Some(dir) => dir.present().join(dir.project()),
+            None => removal.pane_dir.join(WORKSPACE),
+        };
+        Self { removal, record, git, state_root, work_dir, tree }
     }
 
     fn examine_all(&self, work: &mut Work) -> Result<(), WorkspaceError> {
-        let dir = &self.removal.pane_dir;
+        let dirs = self.dirs();
         let stays = |process: &Stat| !self.removal.ending.iter().any(|pane| pane.contain(process));
-        let processes = process::working_in(dir).into_iter();
+        let processes = dirs.iter().flat_map(|dir| process::working_in(dir));
         for (process, name) in processes.filter(|(process, _)| stays(process)) {
             let line = format!("process {} ({name}) is running in the workspace", process.pid);
             work.add(line, process.start.to_string(), &[]);
         }
         self.output(work);
         self.workspace(work)?;
-        self.other_entries(work)?;
+        for dir in dirs {
+            self.other_entries(dir, work)?;
+        }
         if let Some(home) = &self.removal.home {
             self.home(home, work)?;
         }
         Ok(())
+    }
+
+    /// Returns the directories with the entries to examine.
+    fn dirs(&self) -> Vec<&Path> {
+        let work_dir = self.work_dir.as_ref().map(WorkDir::present);
+        [self.removal.pane_dir.as_path()].into_iter().chain(work_dir).collect()
+    }
+
+    /// Returns the one of these directories that contains a path.
+    fn dir_of(&self, path: &Path) -> &Path {
+        let work_dir = self.work_dir.as_ref().map(WorkDir::present);
+        work_dir.filter(|dir| path.starts_with(dir)).unwrap_or(&self.removal.pane_dir)
     }
 
     fn output(&self, work: &mut Work) {
@@ -150,7 +176,7 @@ impl<'a> Examiner<'a> {
     }
 
     fn workspace(&self, work: &mut Work) -> Result<(), WorkspaceError> {
-        let tree = self.removal.pane_dir.join(WORKSPACE);
+        let tree = self.tree.clone();
         let manifest = WorkspaceRecord::manifest(&self.removal.pane_dir)?.unwrap_or_default();
         let kind = self.record.map(|record| record.workspace.kind);
         if matches!(kind, Some(WorkspaceKind::Empty | WorkspaceKind::Copy)) {
@@ -181,7 +207,7 @@ impl<'a> Examiner<'a> {
         if !gone.is_empty() && found.unreadable.is_empty() {
             work.add_names("deleted files in the workspace", &gone, b"", &[]);
         }
-        work.add_unreadable(&self.removal.pane_dir, found.unreadable);
+        work.add_unreadable(self.dir_of(tree), found.unreadable);
     }
 
     /// Examines a tree by its repositories. Files outside of them are work, unless they were copied
@@ -204,7 +230,7 @@ impl<'a> Examiner<'a> {
         let is_new = |path: &PathBuf| !is_as_copied(tree, path, manifest, source);
         let files = std::mem::take(&mut found.files).into_iter().filter(is_new).collect();
         work.add_files(what, tree, files);
-        work.add_unreadable(&self.removal.pane_dir, std::mem::take(&mut found.unreadable));
+        work.add_unreadable(self.dir_of(tree), std::mem::take(&mut found.unreadable));
         let _lock = self.repository_lock()?;
         for repository in &found.repositories {
             self.repository(tree, repository, manifest, work);
@@ -219,14 +245,14 @@ impl<'a> Examiner<'a> {
         manifest: &Manifest,
         work: &mut Work,
     ) {
-        let own = self.removal.pane_dir.join(WORKSPACE);
+        let own = &self.tree;
         let source = self.record.map(|record| Path::new(&record.workspace.source));
         let place = found.tree.as_ref().or(found.git_dir.as_ref());
-        let in_workspace = place.and_then(|place| place.strip_prefix(&own).ok());
+        let in_workspace = place.and_then(|place| place.strip_prefix(own).ok());
         let label = match place {
-            Some(place) if *place == own => String::new(),
+            Some(place) if place == own => String::new(),
             Some(place) => {
-                let base = if top == own { &own } else { &self.removal.pane_dir };
+                let base = if top == own { top } else { self.dir_of(place) };
                 format!("`{}`: ", copy::escaped(place.strip_prefix(base).unwrap_or(place)))
             }
             None => String::new(),
@@ -242,7 +268,7 @@ impl<'a> Examiner<'a> {
         let is_unchanged = |name: &Path| {
             let (Some(tree), Some(inside)) = (&found.tree, in_workspace) else { return false };
             let listed = manifest.contains_key(&copy::escaped(&inside.join(name)));
-            listed && is_as_copied(&own, &tree.join(name), manifest, source)
+            listed && is_as_copied(own, &tree.join(name), manifest, source)
         };
         examination.examine(work, &is_unchanged);
     }
@@ -262,9 +288,7 @@ impl<'a> Examiner<'a> {
             | WorkspaceKind::Clone
             | WorkspaceKind::Copy
             | WorkspaceKind::Empty
-            | WorkspaceKind::Shared => {
-                found.tree.as_deref() == Some(&self.removal.pane_dir.join(WORKSPACE))
-            }
+            | WorkspaceKind::Shared => found.tree.as_deref() == Some(&self.tree),
         };
         is_own.then_some(branch)
     }
@@ -296,14 +320,14 @@ impl<'a> Examiner<'a> {
         Ok(lock.transpose()?)
     }
 
-    /// Examines the entries of the pane's directory that ccmux did not create.
-    fn other_entries(&self, work: &mut Work) -> Result<(), WorkspaceError> {
-        let dir = &self.removal.pane_dir;
+    /// Examines the entries of a directory of the pane that ccmux did not create.
+    fn other_entries(&self, dir: &Path, work: &mut Work) -> Result<(), WorkspaceError> {
+        let is_pane_dir = dir == self.removal.pane_dir;
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
-                work.add_unreadable(dir, vec![(dir.clone(), error)]);
+                work.add_unreadable(dir, vec![(dir.to_owned(), error)]);
                 return Ok(());
             }
         };
@@ -313,12 +337,14 @@ impl<'a> Examiner<'a> {
             let name = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
-                if ![WORKSPACE, "output"].iter().chain(&OWN_DIRS).any(|own| *own == name) {
+                let is_own = is_pane_dir && OWN_DIRS.iter().any(|own| *own == name);
+                if !is_own && entry.path() != self.tree {
                     let what = format!("files in {}/", copy::escaped(Path::new(&*name)));
                     self.tree(&entry.path(), &Manifest::new(), &what, work)?;
                 }
-            } else if kind.is_file() && !OWN_FILES.iter().any(|own| name.starts_with(own)) {
-                files.push(entry.path());
+            } else if kind.is_file() {
+                let is_own = is_pane_dir && OWN_FILES.iter().any(|own| name.starts_with(own));
+                files.extend((!is_own).then(|| entry.path()));
             }
         }
         work.add_files("files beside the workspace", dir, files);

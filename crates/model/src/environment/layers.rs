@@ -26,7 +26,7 @@ pub enum Layer {
     Role,
     /// The session of the pane.
     Session,
-    /// The ports of the pane.
+    /// The ports of the pane, and the name of its docker compose project.
     Ports,
     /// The request for the pane.
     Pane,

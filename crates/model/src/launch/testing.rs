@@ -27,6 +27,7 @@ pub(crate) fn pane() -> NewPane<'static> {
     NewPane {
         pane: PaneId::from_random([1; 16]),
         session: SessionId::from_random([2; 16]),
+        session_name: "web".parse().unwrap(),
         name: "dev1".parse().unwrap(),
         paths: PanePaths {
             socket: path("run/control.sock"),

@@ -142,6 +142,7 @@ impl Recovery<'_> {
                 true
             });
             let remaining: Vec<_> = remaining.collect();
+            host::workspace::remove_empty_dirs(root.path());
             (remaining, failures, problems)
         })
         .await;

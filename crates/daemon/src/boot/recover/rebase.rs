@@ -8,6 +8,7 @@ use std::path::Path;
 use host::StateRoot;
 use host::file::Durability;
 use host::record;
+use host::root::WORK;
 use host::root_identity::{ExaminedRoot, RootHistory, same_dir};
 use host::workspace::WorkspaceRecord;
 use model::LaunchRecord;
@@ -39,8 +40,13 @@ impl Rebase<'_> {
     fn root_of_workspace(&self, dir: &Path) -> Option<String> {
         let record = WorkspaceRecord::read(dir).ok().flatten()?;
         let inside = dir.strip_prefix(self.root.path()).ok()?.to_str()?;
-        let path = record.workspace.path.strip_suffix("/workspace")?;
-        path.strip_suffix(inside)?.strip_suffix('/').map(str::to_owned)
+        let path = &record.workspace.path;
+        let of_pane_dir =
+            path.strip_suffix("/workspace").and_then(|path| path.strip_suffix(inside));
+        let root = of_pane_dir.and_then(|root| root.strip_suffix('/'));
+        // Otherwise the path is `work/SESSION/PANE/PROJECT` in the root.
+        let work = Path::new(path).ancestors().nth(3).filter(|work| work.ends_with(WORK));
+        root.or_else(|| work?.parent()?.to_str()).map(str::to_owned)
     }
 
     /// Returns whether the processes of a pane whose records name the root `former` are processes of

@@ -66,7 +66,7 @@ pub(super) fn scan(root: &StateRoot, examined: &ExaminedRoot, rows: &[PaneRow]) 
         let record = scan.session_record(&root.session(session), session);
         scan.sessions.insert(session, record);
         let panes = root.session(session).join("panes");
-        let aside = removal::put_all_back(&panes).into_iter().map(|error| error.to_string());
+        let aside = removal::put_all_back(root, &panes).into_iter().map(|error| error.to_string());
         scan.problems.extend(aside);
         for pane in scan.ids_in::<PaneId>(&panes) {
             let row = rows.remove(&pane).filter(|row| row.session == session);
