@@ -42,7 +42,7 @@ use crate::registry::{PaneOrSessionRow, TargetError};
 use crate::runtime::{point, run_blocking};
 use crate::sessions::SESSION_RECORD;
 use crate::sessions::error::RepairError;
-use crate::trash::{self, Expiry};
+use crate::trash;
 
 any_of! {
     /// Why a session was not migrated.
@@ -330,8 +330,8 @@ fn discard_partial_workspace(services: &Services, pane: &Pane) -> Result<(), Fil
     let mut leftovers = Vec::new();
     let trash_dir = services.runtime.root.trash();
     let (locks, id) = (services.runtime.root.locks(), pane.id);
-    workspace::retire(&locks, &pane.dir, &trash_dir, id, Expiry::AfterRetention, &mut leftovers)?;
-    trash::retire(&tree, &trash_dir, WORKSPACE, id, Expiry::AfterRetention)?;
+    workspace::retire(&locks, &pane.dir, &trash_dir, id, &mut leftovers)?;
+    trash::retire(&tree, &trash_dir, WORKSPACE, id)?;
     for leftover in leftovers {
         let (path, why) = (leftover.path.display(), &leftover.why);
         warn!(pane = %id, %path, %why, "workspace part not removed");

@@ -4,17 +4,21 @@
 //!  stopped --> examined --> marked as closing --> in the trash --> out of the registry
 //! ```
 //!
-//! With `now`, the trash entries are due at once and deleted in the background. If the daemon is killed in between, recovery retires the panes marked as closing, the next
-//! daemon deletes what is due in the trash, and purging again completes the rest.
+//! With `now`, entries of the trash that were not written to since they were examined become due at
+//! once, and are deleted in the background; the others stay for the retention period. If the daemon
+//! is killed in between, recovery retires the panes marked as closing, the next daemon deletes what
+//! is due in the trash, and purging again completes the rest.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::clock;
 use host::file::FileError;
 use host::store::{PaneRow, StoreError};
+use host::workspace::FILE_TIME_RESOLUTION;
 use model::authority::{Access, Caller};
-use model::{Name, PaneId, SessionRecord};
+use model::{Name, PaneId, SessionRecord, Timestamp};
 use tracing::info;
 
 use super::Services;
@@ -76,11 +80,8 @@ pub(crate) struct PurgeRequest<'a> {
     pub(crate) now: bool,
 }
 
-impl PurgeRequest<'_> {
-    fn retention(self) -> Retention {
-        if self.now { Retention::Delete } else { Retention::Trash }
-    }
-}
+/// Directories that were moved to the trash, with the time at which their examination began.
+pub(crate) type ExaminedTrees = Vec<(PathBuf, Timestamp)>;
 
 /// Ends all panes of a session and removes the session.
 pub(crate) async fn purge(
@@ -102,7 +103,7 @@ pub(crate) async fn purge(
     let purged = purge_all(services, &session, request, &mut trees).await;
     if request.now {
         // Also after a failure: what has reached the trash was requested to be deleted.
-        services.housekeeping.delete_soon(trees);
+        services.housekeeping.delete_examined(trees).await;
     }
     purged
 }
@@ -111,11 +112,12 @@ async fn purge_all(
     services: &Arc<Services>,
     session: &SessionRecord,
     request: PurgeRequest<'_>,
-    trees: &mut Vec<PathBuf>,
+    trees: &mut ExaminedTrees,
 ) -> Result<(), PurgeError> {
     for _ in 0..MAX_ATTEMPTS {
-        if purge_panes(services, session, request, trees).await? {
-            trees.extend(services.sessions.retire(session.id, request.retention().expiry()).await);
+        if let Some(since) = purge_panes(services, session, request, trees).await? {
+            let dir = services.sessions.retire(session.id).await;
+            trees.extend(dir.map(|dir| (dir, since)));
             info!(session = %session.id, "session purged");
             return Ok(());
         }
@@ -125,13 +127,13 @@ async fn purge_all(
 }
 
 /// Ends and retires the current panes of a session, and removes the session if it has no others.
-/// Returns whether the session was removed.
+/// Returns the time at which the examination began if the session was removed.
 async fn purge_panes(
     services: &Arc<Services>,
     session: &SessionRecord,
     request: PurgeRequest<'_>,
-    trees: &mut Vec<PathBuf>,
-) -> Result<bool, PurgeError> {
+    trees: &mut ExaminedTrees,
+) -> Result<Option<Timestamp>, PurgeError> {
     let rows = services.panes.rows().await?;
     let rows: Vec<PaneRow> = rows.panes_of(session.id).cloned().collect();
     let panes: Vec<Arc<Pane>> = rows
@@ -146,7 +148,8 @@ async fn purge_panes(
     services.panes.stop_all(&rows, request.grace_ms).await?;
     point("purge.stopped").await;
     // All panes are checked before any is removed: a session is purged completely or not at all.
-    examine(services, session, &panes, &rows, request.discard).await?;
+    let since = examine(services, session, &panes, &rows, request.discard).await?;
+    point("purge.examined").await;
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let closing = ids.clone();
     let marked = services.registry.change(move |change| {
@@ -159,8 +162,8 @@ async fn purge_panes(
         return Err(error.into());
     }
     for pane in &panes {
-        match services.panes.try_retire(pane, request.retention()).await {
-            Ok(moved) => trees.extend(moved),
+        match services.panes.try_retire(pane, Retention::Trash).await {
+            Ok(moved) => trees.extend(moved.into_iter().map(|dir| (dir, since))),
             Err(error) => {
                 put_all_back(&panes).await?;
                 return Err(error.into());
@@ -185,18 +188,19 @@ async fn purge_panes(
         services.panes.forget(pane.id);
     }
     drop(guards);
-    Ok(is_removed)
+    Ok(is_removed.then_some(since))
 }
 
 /// Examines all panes, tears them down, moves them aside and examines them again. If any has unsaved
-/// work, all are put back.
+/// work, all are put back. Returns a time before the second examination: files with a later time may
+/// not have been seen.
 async fn examine(
     services: &Arc<Services>,
     session: &SessionRecord,
     panes: &[Arc<Pane>],
     rows: &[PaneRow],
     discard: &[String],
-) -> Result<(), PurgeError> {
+) -> Result<Timestamp, PurgeError> {
     let workspaces = &services.panes.workspaces;
     let (root, record) = (services.runtime.root.clone(), session.clone());
     let removal = run_blocking(move || session_removal(&root, &record)).await;
@@ -210,11 +214,12 @@ async fn examine(
         unsaved.extend(work.map(|work| (row.name.clone(), work)));
     }
     if panes.is_empty() {
+        let since = start_examination().await;
         let work = run_blocking(move || host::workspace::find_in_session(&removal)).await;
         if !work.is_empty() && !discard.contains(&work.token()) {
             unsaved.push((session.name.clone(), work));
         }
-        return if unsaved.is_empty() { Ok(()) } else { Err(refused(unsaved).into()) };
+        return if unsaved.is_empty() { Ok(since) } else { Err(refused(unsaved).into()) };
     }
     if !unsaved.is_empty() {
         return Err(refused(unsaved).into());
@@ -222,6 +227,7 @@ async fn examine(
     for pane in panes {
         workspaces.tear_down(pane).await;
     }
+    let since = start_examination().await;
     for (at, (pane, row)) in panes.iter().zip(rows).enumerate() {
         match workspaces.set_aside(pane, &scope(at), discard).await {
             Ok(work) => unsaved.extend(work.map(|work| (row.name.clone(), work))),
@@ -235,7 +241,14 @@ async fn examine(
         put_all_back(panes).await?;
         return Err(refused(unsaved).into());
     }
-    Ok(())
+    Ok(since)
+}
+
+/// Returns the time, after waiting until files that are written have a later one.
+async fn start_examination() -> Timestamp {
+    let since = clock::now();
+    tokio::time::sleep(FILE_TIME_RESOLUTION).await;
+    since
 }
 
 async fn put_all_back(panes: &[Arc<Pane>]) -> Result<(), FileError> {

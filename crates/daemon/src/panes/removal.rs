@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host::file::FileError;
+use host::file::{self, FileError};
 use host::workspace::{self, PaneRemoval, SessionRemoval, Work, WorkspaceRecord};
 use host::{StateRoot, hooks, template};
 use model::SessionRecord;
@@ -28,6 +28,12 @@ use crate::runtime::run_blocking;
 
 /// The suffix of a pane's directory that was moved aside.
 const ASIDE_SUFFIX: &str = ".aside";
+
+/// The name of a directory that was created in the place of one that was moved aside.
+const RECREATED: &str = "recreated";
+
+/// The number of attempts to put a directory back while a program creates it again.
+const MAX_ATTEMPTS: usize = 100;
 
 /// The directories that are removed together with a pane's own.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +74,8 @@ impl Workspaces {
         let (root, dir, id) = (self.state_root().clone(), pane.dir.clone(), pane.id);
         let (scope, discard) = (scope.clone(), discard.to_vec());
         run_blocking(move || {
+            // One that could not be put back before.
+            put_back(&dir)?;
             let aside = aside_path(&dir);
             match fs::rename(&dir, &aside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -136,23 +144,30 @@ fn aside_path(dir: &Path) -> PathBuf {
 /// Returns where the directory of a pane is: aside, or in its place.
 pub(crate) fn present_dir(dir: &Path) -> PathBuf {
     let aside = aside_path(dir);
-    if aside.symlink_metadata().is_ok() && dir.symlink_metadata().is_err() {
-        return aside;
-    }
-    dir.to_owned()
+    if aside.symlink_metadata().is_ok() { aside } else { dir.to_owned() }
 }
 
-/// Puts a directory back that was moved aside. Does nothing if there is none.
+/// Puts a directory back that was moved aside. Does nothing if there is none. A directory that a
+/// program created in its place meanwhile is moved into it, where it counts as work.
 ///
 /// # Errors
 ///
-/// [`FileError`], also if there is a new directory in its place.
+/// [`FileError`]; the directory stays aside.
 pub(crate) fn put_back(dir: &Path) -> Result<(), FileError> {
     let aside = aside_path(dir);
     if aside.symlink_metadata().is_err() {
         return Ok(());
     }
-    fs::rename(&aside, dir).map_err(FileError::when("move back", &aside))
+    let mut attempts = MAX_ATTEMPTS;
+    loop {
+        match fs::rename(&aside, dir) {
+            Err(_) if attempts > 0 && dir.symlink_metadata().is_ok() => {
+                attempts -= 1;
+                file::set_aside(dir, &aside, RECREATED)?;
+            }
+            moved => return moved.map_err(FileError::when("move back", &aside)),
+        }
+    }
 }
 
 /// Puts all directories back that were moved aside by a daemon that was killed.
@@ -167,4 +182,22 @@ pub(crate) fn put_all_back(panes: &Path) -> Vec<FileError> {
         name.to_str()?.strip_suffix(ASIDE_SUFFIX).map(|name| panes.join(name))
     });
     aside.filter_map(|dir| put_back(&dir).err()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn put_back_keeps_a_directory_that_was_created_meanwhile() {
+        let panes = tempfile::tempdir().unwrap();
+        let dir = panes.path().join("pane");
+        fs::create_dir_all(aside_path(&dir).join("workspace")).unwrap();
+        fs::create_dir_all(dir.join("new")).unwrap();
+
+        assert!(put_all_back(panes.path()).is_empty());
+
+        assert!(dir.join("workspace").is_dir() && dir.join("recreated/new").is_dir());
+        assert!(!aside_path(&dir).exists());
+    }
 }

@@ -27,7 +27,7 @@ use super::pane::Pane;
 use crate::fault::{Advice, Description, Details, Fault, FaultKind};
 use crate::registry::Registry;
 use crate::runtime::{Runtime, run_blocking};
-use crate::trash::{self, Expiry, RemovalFailure};
+use crate::trash::{self, RemovalFailure};
 
 pub(crate) use host::workspace::WORKSPACE;
 
@@ -351,7 +351,6 @@ pub(crate) fn retire(
     dir: &Path,
     trash_dir: &Path,
     pane: PaneId,
-    expiry: Expiry,
     failures: &mut Vec<RemovalFailure>,
 ) -> Result<Option<PathBuf>, host::file::FileError> {
     let record = match WorkspaceRecord::read(dir) {
@@ -370,7 +369,7 @@ pub(crate) fn retire(
         // It is moved together with the directory of its pane.
         return Ok(None);
     }
-    let moved = trash::retire_unsynced(&dir.join(WORKSPACE), trash_dir, WORKSPACE, pane, expiry)?;
+    let moved = trash::retire_unsynced(&dir.join(WORKSPACE), trash_dir, WORKSPACE, pane)?;
     hooks::point("workspace.shelved");
     if let Err(error) = record.forget(locks) {
         let path = record.workspace.repository.unwrap_or_default().into();
