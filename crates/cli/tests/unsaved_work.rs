@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test writes its files in place")]
 
-use std::collections::{BTreeMap, BTreeSet};
+#[path = "unsaved_work/generator.rs"]
+mod generator;
+#[path = "unsaved_work/writer.rs"]
+mod writer;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,8 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::soak::{Dice, repetitions};
+use testkit::soak::repetitions;
 use testkit::{Home, Invocation, put, wait_until};
+
+use crate::generator::{Generator, find_files, is_due};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -259,6 +265,42 @@ fn refs_of_a_clone_that_exist_nowhere_else_are_work() {
     place.ccmux(&["close", "dev"]).ok();
 }
 
+/// Puts a file into the Git LFS store of a repository, as `git lfs` does. Returns its id.
+fn put_lfs_object(git_dir: &Path, id: char) -> String {
+    let id: String = [id; 64].iter().collect();
+    put(&git_dir.join("lfs/objects").join(&id[..2]).join(&id[2..4]).join(&id), "content");
+    id
+}
+
+/// The content of a file in Git LFS is only in the local store until it is pushed. `git lfs` is not
+/// needed to find it.
+#[test]
+fn lfs_objects_of_a_clone_that_exist_nowhere_else_are_work() {
+    let place = Place::new();
+    let tree = workspace(&place.ended_pane("dev", "clone"));
+
+    let pushed = put_lfs_object(&tree.join(".git"), 'a');
+    place.assert_refused("dev", &format!("Git LFS objects only here: {}", &pushed[..12]));
+    put_lfs_object(&place.repo.join(".git"), 'a');
+    place.git(&tree, &["config", "lfs.storage", "store"]);
+    let moved = tree.join(".git/store/objects/bb/bb");
+    put(&moved.join("b".repeat(64)), "content");
+    place.assert_refused("dev", "Git LFS objects only here: bbbbbbbbbbbb");
+    // A remote on another machine has the commit with the pointer, hence also the object.
+    let remote = "https://example.invalid/project.git";
+    place.git(&tree, &["remote", "add", "far", remote]);
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 7\n",
+        "b".repeat(64)
+    );
+    put(&tree.join("big"), &pointer);
+    place.git(&tree, &["add", "big"]);
+    place.git(&tree, &["commit", "--quiet", "-m", "big"]);
+    place.git(&tree, &["update-ref", "refs/remotes/far/main", "HEAD"]);
+
+    place.ccmux(&["close", "dev"]).ok();
+}
+
 /// The commits of a branch that the user deleted are only on the branch of the pane.
 #[test]
 fn worktree_whose_base_branch_was_deleted_is_kept() {
@@ -308,21 +350,6 @@ fn files_in_logs_and_unit_of_session_block_purge() {
     assert!(kept.count() >= 2, "a purged session stays in the trash");
 }
 
-/// Returns the contents of all files in a tree that can be read, by path.
-fn contents(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut found, mut dirs) = (BTreeMap::new(), vec![top.to_owned()]);
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_type().unwrap().is_dir() {
-                dirs.push(entry.path());
-            } else {
-                found.insert(entry.path(), fs::read(entry.path()).unwrap_or_default());
-            }
-        }
-    }
-    found
-}
-
 /// Returns the places in which a workspace can be: its own, and those in the trash.
 fn places(place: &Place, tree: &Path, pane: &str) -> Vec<PathBuf> {
     let trash = fs::read_dir(place.home.state_root().join("trash")).unwrap().flatten();
@@ -339,98 +366,47 @@ fn wait_for_exit(root: &Path) {
     });
 }
 
-/// What happens to a pane with work in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    Close,
-    Purge,
-    PurgeNow,
-    Gc,
-    CloseAfterMove,
-}
-
-impl Operation {
-    fn random(dice: &mut Dice) -> Self {
-        let all = [Self::Close, Self::Purge, Self::PurgeNow, Self::Gc, Self::CloseAfterMove];
-        all[usize::try_from(dice.roll(5)).unwrap()]
-    }
-
-    /// Returns whether the operation succeeded, and its messages.
-    fn run(self, place: &Place, pane: &str, session: &str) -> (bool, String) {
-        let root = place.home.state_root().to_owned();
-        let moved = root.with_extension("moved");
-        let words: &[&str] = match self {
-            Self::Close => &["close", pane],
-            Self::Purge => &["purge", session, "--yes"],
-            Self::PurgeNow => &["purge", session, "--yes", "--now"],
-            Self::Gc => &["gc"],
-            Self::CloseAfterMove => &["--home", moved.to_str().unwrap(), "close", pane],
-        };
-        if self == Self::CloseAfterMove {
-            place.ccmux(&["daemon", "stop"]).ok();
-            wait_for_exit(&root);
-            fs::rename(&root, &moved).unwrap();
-        }
-        let said = place.ccmux(words).run();
-        if self == Self::CloseAfterMove {
-            place.ccmux(&["--home", moved.to_str().unwrap(), "daemon", "stop"]).ok();
-            wait_for_exit(&moved);
-            fs::rename(&moved, &root).unwrap();
-        }
-        (said.status.success(), said.stderr)
-    }
-}
-
-/// Random work and random operations: work that was not discarded stays as it was, in its place, and
-/// work that was discarded is in the trash. `CCMUX_SOAK_WORK` sets the number of cases.
+/// Random work, random operations and running writers: all work that was not discarded with its exact
+/// token is in its place or in the trash afterwards. `CCMUX_SOAK_WORK` sets the number of cases.
 #[test]
 fn heavy_random_work_survives_random_operations() {
-    let cases = repetitions("CCMUX_SOAK_WORK", 100);
-    let place = Place::new();
-    let mut dice = Dice::default();
-    for case in 0..cases {
-        let name = format!("p{case}");
-        let kind = ["worktree", "clone"][usize::try_from(dice.roll(2)).unwrap()];
-        let pane = place.ended_pane(&name, kind);
-        let (tree, id) = (workspace(&pane), pane["id"].as_str().unwrap());
-        let mut classes = BTreeSet::new();
-        for _ in 0..dice.roll(4) {
-            classes.insert(usize::try_from(dice.roll(CLASSES.len() as u64)).unwrap());
-        }
-        for at in &classes {
-            (CLASSES[*at].1)(&place, &tree, &format!("case {case} class {at}\n"));
-        }
-        let session = tree.ancestors().nth(2).unwrap().file_name().unwrap().to_str().unwrap();
-        let before = contents(&tree);
-        let operation = Operation::random(&mut dice);
-
-        let (succeeded, said) = operation.run(&place, &name, session);
-
-        let context = format!("case {case}, {kind}: {operation:?} with {classes:?}: {said}");
-        if classes.is_empty() && operation != Operation::Gc {
-            assert!(succeeded, "{context}");
-            continue;
-        }
-        assert_eq!(succeeded, operation == Operation::Gc, "{context}");
-        assert!(contents(&tree) == before, "{context}");
-        if classes.is_empty() {
-            continue;
-        }
-        let token = place.assert_refused(&name, "");
-        place.ccmux(&["close", &name, "--discard", &token]).ok();
-        assert!(!tree.exists(), "{context}");
-        let kept = places(&place, &tree, id);
-        for (path, content) in before {
-            let file = path.strip_prefix(&tree).unwrap();
-            let is_kept =
-                |place: &PathBuf| fs::read(place.join(file)).is_ok_and(|now| now == content);
-            assert!(
-                content.is_empty() || kept.iter().any(is_kept),
-                "{}: {context}",
-                path.display()
-            );
-        }
+    let mut generator = Generator::new();
+    for case in 0..repetitions("CCMUX_SOAK_WORK", 100) {
+        generator.run_case(case);
     }
+    println!("{}", generator.summary());
+}
+
+/// A write after the examination keeps a directory from being deleted by `purge --now`.
+#[test]
+fn purge_now_keeps_directories_written_to_after_the_examination() {
+    let mut home = Home::new(CCMUX);
+    let hooks = home.hooks();
+    let place = Place::of(home);
+    let pane = place.ended_pane("dev", "worktree");
+    let (tree, id) = (workspace(&pane), pane["id"].as_str().unwrap());
+    let session = tree.ancestors().nth(3).unwrap().to_owned();
+    let home_dir = place.home.state_root().join(format!("claude-homes/pane-{id}"));
+    let late = [home_dir.join("late-1"), session.join("logs/late-2"), tree.join("late-3")];
+    hooks.pause("purge.examined");
+
+    let name = session.file_name().unwrap().to_str().unwrap();
+    let purge = place.ccmux(&["purge", name, "--yes", "--now"]).spawn();
+    hooks.wait_reached("purge.examined", 1);
+    late.iter().for_each(|path| put(path, "late"));
+    hooks.release("purge.examined");
+    assert!(purge.wait_with_output().unwrap().status.success());
+
+    let trash = place.home.state_root().join("trash");
+    wait_until("what is due in the trash is deleted", LONG, || {
+        fs::read_dir(&trash).unwrap().flatten().all(|entry| !is_due(&entry.path()))
+    });
+    for path in late {
+        let kept = find_files(&trash, &[path.file_name().unwrap().to_owned()].into());
+        assert_eq!(kept.len(), 1, "{}: {kept:?}", path.display());
+    }
+    let events = place.ccmux(&["events", "--json"]).run().stdout;
+    assert!(events.contains("late-1") && events.contains("late-2"), "{events}");
 }
 
 /// Files written while a pane is closed are kept: in their place, or in the trash.

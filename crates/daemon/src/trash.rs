@@ -17,25 +17,8 @@ use tracing::warn;
 
 use crate::registry::Registry;
 
-/// When an entry of the trash may be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    /// When the configured retention period, starting now, is over.
-    AfterRetention,
-    /// At once, as requested by the user. The entry is dated 1970: if this daemon does not delete
-    /// it, the next one does.
-    Immediate,
-}
-
-impl Expiry {
-    /// Returns the start of the retention period.
-    fn since_millis(self) -> i64 {
-        match self {
-            Self::AfterRetention => clock::now().0,
-            Self::Immediate => 0,
-        }
-    }
-}
+/// The start of the retention period of an entry that may be deleted at once.
+const DUE: i64 = 0;
 
 /// Moves a directory to the trash, durably. Returns its new path, or `None` if it does not exist.
 ///
@@ -47,9 +30,8 @@ pub(crate) fn retire(
     trash: &Path,
     kind: &str,
     id: impl Display,
-    expiry: Expiry,
 ) -> Result<Option<PathBuf>, FileError> {
-    let moved = retire_unsynced(dir, trash, kind, id, expiry)?;
+    let moved = retire_unsynced(dir, trash, kind, id)?;
     if moved.is_some() {
         file::sync_dir(trash)?;
         if let Some(parent) = dir.parent() {
@@ -69,15 +51,26 @@ pub(crate) fn retire_unsynced(
     trash: &Path,
     kind: &str,
     id: impl Display,
-    expiry: Expiry,
 ) -> Result<Option<PathBuf>, FileError> {
-    let stem = format!("{}-{kind}-{id}", expiry.since_millis());
+    let stem = format!("{}-{kind}-{id}", clock::now().0);
     match file::set_aside(dir, trash, &stem) {
         Ok(moved) => Ok(Some(moved)),
         // The same error is returned if the trash is missing, which is a failure.
         Err(error) if error.source.kind() == io::ErrorKind::NotFound && is_missing(dir) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Makes an entry of the trash due for deletion, and returns its new path.
+///
+/// # Errors
+///
+/// [`FileError`]; the entry keeps its name.
+pub(crate) fn make_due(entry: &Path) -> Result<PathBuf, FileError> {
+    let name = entry.file_name().unwrap_or_default().to_string_lossy();
+    let rest = name.split_once('-').map_or(&*name, |(_, rest)| rest);
+    let stem = format!("{DUE}-{rest}");
+    file::set_aside(entry, entry.parent().unwrap_or(Path::new("/")), &stem)
 }
 
 fn is_missing(path: &Path) -> bool {
@@ -145,23 +138,25 @@ mod tests {
         fs::create_dir_all(pane.join("workspace")).unwrap();
         fs::create_dir(&trash).unwrap();
 
-        let moved = retire(&pane, &trash, "pane", ID, Expiry::AfterRetention).unwrap().unwrap();
-        let again = retire(&pane, &trash, "pane", ID, Expiry::AfterRetention).unwrap();
+        let moved = retire(&pane, &trash, "pane", ID).unwrap().unwrap();
+        let again = retire(&pane, &trash, "pane", ID).unwrap();
 
         assert!(moved.join("workspace").is_dir() && !pane.exists());
         assert_eq!(again, None);
     }
 
     #[test]
-    fn retire_with_immediate_expiry_dates_the_entry_1970() {
+    fn make_due_dates_the_entry_1970() {
         let dir = tempfile::tempdir().unwrap();
         let (pane, trash) = (dir.path().join("pane"), dir.path().join("trash"));
         fs::create_dir(&pane).unwrap();
         fs::create_dir(&trash).unwrap();
+        let moved = retire(&pane, &trash, "pane", ID).unwrap().unwrap();
 
-        let moved = retire(&pane, &trash, "pane", ID, Expiry::Immediate).unwrap();
+        let due = make_due(&moved).unwrap();
 
-        assert_eq!(moved, Some(trash.join(format!("0-pane-{ID}"))));
+        assert_eq!(due, trash.join(format!("0-pane-{ID}")));
+        assert!(due.is_dir() && !moved.exists());
     }
 
     #[test]
@@ -170,7 +165,7 @@ mod tests {
         let (pane, trash) = (dir.path().join("pane"), dir.path().join("trash"));
         fs::create_dir(&pane).unwrap();
 
-        let error = retire(&pane, &trash, "pane", ID, Expiry::AfterRetention).unwrap_err();
+        let error = retire(&pane, &trash, "pane", ID).unwrap_err();
 
         assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
         assert!(pane.is_dir());

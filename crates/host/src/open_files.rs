@@ -1,6 +1,7 @@
 //! Files that processes have open.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -24,6 +25,43 @@ pub fn pane_writing(path: &Path) -> Option<PaneId> {
     let only = |panes: BTreeSet<PaneId>| panes.first().copied().filter(|_| panes.len() == 1);
     only(writers.iter().map(|(pane, _)| *pane).collect())
         .or_else(|| only(writers.iter().filter(|(_, end)| *end).map(|(pane, _)| *pane).collect()))
+}
+
+/// Returns another process that can write to files in a tree without a path: it has a file open for
+/// writing or mapped, has a directory open, or works in it. `tree` must be canonical.
+#[must_use]
+pub fn process_writing_in(tree: &Path) -> Option<u32> {
+    let others = process::all().into_iter().map(|process| process.pid);
+    others.filter(|pid| *pid != std::process::id()).find(|pid| can_write_in(*pid, tree))
+}
+
+fn can_write_in(pid: u32, tree: &Path) -> bool {
+    let leads_in = |link: &Path| fs::read_link(link).is_ok_and(|target| target.starts_with(tree));
+    let dir = Path::new("/proc").join(pid.to_string());
+    let descriptors = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
+    let is_for_writing = |number: &OsStr| {
+        let info = fs::read_to_string(dir.join("fdinfo").join(number)).unwrap_or_default();
+        write_position(&info).is_some()
+            || fs::metadata(dir.join("fd").join(number)).is_ok_and(|found| found.is_dir())
+    };
+    leads_in(&dir.join("cwd"))
+        || descriptors.into_iter().any(|descriptor| {
+            leads_in(&descriptor.path()) && is_for_writing(&descriptor.file_name())
+        })
+        || maps(&dir).any(|path| Path::new(&path).starts_with(tree))
+}
+
+/// Returns the files that a process has mapped for shared writing.
+fn maps(process: &Path) -> impl Iterator<Item = String> {
+    let text = fs::read_to_string(process.join("maps")).unwrap_or_default();
+    // `ADDRESS PERMISSIONS OFFSET DEVICE INODE PATH`
+    let mapped = text.lines().filter(|line| {
+        line.split(' ')
+            .nth(1)
+            .is_some_and(|allowed| allowed.contains('w') && allowed.ends_with('s'))
+    });
+    let paths = mapped.filter_map(|line| line.find('/').map(|at| line[at..].to_owned()));
+    paths.collect::<Vec<_>>().into_iter()
 }
 
 /// Returns whether a process has a descriptor at the end of the file, of those that it has open for

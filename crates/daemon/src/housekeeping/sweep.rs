@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use host::reserve::DiskReserve;
 use host::store::StoreError;
-use host::{clock, file, hooks, remove};
-use model::PaneId;
+use host::{clock, file, hooks, remove, workspace};
 use model::config::CleanupConfig;
 use model::event::EventBody;
+use model::{PaneId, Timestamp};
 use protocol::gc::GcKind;
 use tracing::{info, warn};
 
@@ -36,7 +36,7 @@ use super::finding::{SweepAction, SweepFinding, SweepOutcome};
 use super::trash_survey::{self, TrashSelection};
 use crate::panes::retire::trash_kind;
 use crate::runtime::{point, run_blocking};
-use crate::trash::{self, Expiry, RemovalFailure};
+use crate::trash::{self, RemovalFailure};
 
 impl Housekeeping {
     /// Sweeps now and then periodically, as configured by `cleanup.every`, until the daemon stops.
@@ -170,9 +170,8 @@ impl Housekeeping {
             return SweepOutcome::Skipped;
         }
         let (path, trash) = (finding.path.clone(), self.runtime.root.trash());
-        let moved = run_blocking(move || {
-            trash::retire_unsynced(&path, &trash, &trash_kind(&path), pane, Expiry::AfterRetention)
-        });
+        let moved =
+            run_blocking(move || trash::retire_unsynced(&path, &trash, &trash_kind(&path), pane));
         match moved.await {
             Ok(Some(kept_as)) => {
                 point("sweep.moved").await;
@@ -217,8 +216,30 @@ impl Housekeeping {
         .await
     }
 
+    /// Deletes trees in the trash that were not written to since they were examined. The others are
+    /// reported and stay for the retention period.
+    pub(crate) async fn delete_examined(self: &Arc<Self>, trees: Vec<(PathBuf, Timestamp)>) {
+        let (due, kept) = run_blocking(move || {
+            let (mut due, mut kept) = (Vec::new(), Vec::new());
+            for (path, since) in trees {
+                let made_due = match workspace::find_late_write(&path, since) {
+                    None => trash::make_due(&path).map_err(|error| error.to_string()),
+                    Some(why) => Err(format!("{why}; it is kept for the retention period")),
+                };
+                match made_due {
+                    Ok(entry) => due.push(entry),
+                    Err(why) => kept.push(RemovalFailure { path, why }),
+                }
+            }
+            (due, kept)
+        })
+        .await;
+        trash::report_removal_failures(&self.registry, kept).await;
+        self.delete_soon(due);
+    }
+
     /// Deletes trees in the trash, in a separate task.
-    pub(crate) fn delete_soon(self: &Arc<Self>, trees: Vec<PathBuf>) {
+    fn delete_soon(self: &Arc<Self>, trees: Vec<PathBuf>) {
         let this = Arc::clone(self);
         self.runtime.tasks.spawn(async move {
             let _guard = this.cleanup_lock.lock().await;

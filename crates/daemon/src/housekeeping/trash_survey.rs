@@ -95,7 +95,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::trash::{Expiry, retire};
+    use crate::trash::{make_due, retire};
 
     const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
     const DAY: Duration = Duration::from_secs(86_400);
@@ -175,11 +175,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let trash = dir.path().join("trash");
         fs::create_dir(&trash).unwrap();
-        for expiry in [Expiry::AfterRetention, Expiry::Immediate, Expiry::Immediate] {
+        for is_due in [false, true, true] {
             let pane = dir.path().join("pane");
             fs::create_dir(&pane).unwrap();
 
-            let moved = retire(&pane, &trash, "pane", ID, expiry).unwrap().unwrap();
+            let mut moved = retire(&pane, &trash, "pane", ID).unwrap().unwrap();
+            if is_due {
+                moved = make_due(&moved).unwrap();
+            }
 
             assert!(retired_since(moved.file_name().unwrap()).is_some(), "{moved:?}");
         }

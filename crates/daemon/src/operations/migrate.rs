@@ -42,7 +42,7 @@ use crate::registry::{PaneOrSessionRow, TargetError};
 use crate::runtime::{point, run_blocking};
 use crate::sessions::SESSION_RECORD;
 use crate::sessions::error::RepairError;
-use crate::trash::{self, Expiry};
+use crate::trash;
 
 any_of! {
     /// Why a session was not migrated.
@@ -342,11 +342,11 @@ fn discard_partial_workspace(services: &Services, pane: &Pane) -> Result<(), Fil
     let mut leftovers = Vec::new();
     let trash_dir = services.runtime.root.trash();
     let (root, id) = (&services.runtime.root, pane.id);
-    workspace::retire(root, &pane.dir, id, Expiry::AfterRetention, &mut leftovers)?;
+    workspace::retire(root, &pane.dir, id, &mut leftovers)?;
     if tree.is_symlink() {
         fs::remove_file(&tree).map_err(FileError::when("remove", &tree))?;
     } else {
-        trash::retire(&tree, &trash_dir, WORKSPACE, id, Expiry::AfterRetention)?;
+        trash::retire(&tree, &trash_dir, WORKSPACE, id)?;
     }
     for leftover in leftovers {
         let (path, why) = (leftover.path.display(), &leftover.why);

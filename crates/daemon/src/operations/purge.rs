@@ -6,18 +6,21 @@
 //!
 //! The first examination refuses before anything is stopped; the second is complete.
 //!
-//! With `now`, the trash entries are due at once and deleted in the background. If the daemon is killed in between, recovery retires the panes marked as closing, the next
-//! daemon deletes what is due in the trash, and purging again completes the rest.
+//! With `now`, entries of the trash that were not written to since they were examined become due at
+//! once, and are deleted in the background; the others stay for the retention period. If the daemon
+//! is killed in between, recovery retires the panes marked as closing, the next daemon deletes what
+//! is due in the trash, and purging again completes the rest.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::clock;
 use host::file::FileError;
 use host::store::{PaneRow, StoreError};
-use host::workspace::{SessionRemoval, Work};
+use host::workspace::{FILE_TIME_RESOLUTION, SessionRemoval, Work};
 use model::authority::{Access, Caller};
-use model::{Name, PaneId, SessionRecord};
+use model::{Name, PaneId, SessionRecord, Timestamp};
 use tracing::info;
 
 use super::Services;
@@ -79,11 +82,8 @@ pub(crate) struct PurgeRequest<'a> {
     pub(crate) now: bool,
 }
 
-impl PurgeRequest<'_> {
-    fn retention(self) -> Retention {
-        if self.now { Retention::Delete } else { Retention::Trash }
-    }
-}
+/// Directories that were moved to the trash, with the time at which their examination began.
+pub(crate) type ExaminedTrees = Vec<(PathBuf, Timestamp)>;
 
 /// Ends all panes of a session and removes the session.
 pub(crate) async fn purge(
@@ -105,7 +105,7 @@ pub(crate) async fn purge(
     let purged = purge_all(services, &session, request, &mut trees).await;
     if request.now {
         // Also after a failure: what has reached the trash was requested to be deleted.
-        services.housekeeping.delete_soon(trees);
+        services.housekeeping.delete_examined(trees).await;
     }
     purged
 }
@@ -114,11 +114,12 @@ async fn purge_all(
     services: &Arc<Services>,
     session: &SessionRecord,
     request: PurgeRequest<'_>,
-    trees: &mut Vec<PathBuf>,
+    trees: &mut ExaminedTrees,
 ) -> Result<(), PurgeError> {
     for _ in 0..MAX_ATTEMPTS {
-        if purge_panes(services, session, request, trees).await? {
-            trees.extend(services.sessions.retire(session.id, request.retention().expiry()).await);
+        if let Some(since) = purge_panes(services, session, request, trees).await? {
+            let dir = services.sessions.retire(session.id).await;
+            trees.extend(dir.map(|dir| (dir, since)));
             info!(session = %session.id, "session purged");
             return Ok(());
         }
@@ -128,13 +129,13 @@ async fn purge_all(
 }
 
 /// Ends and retires the current panes of a session, and removes the session if it has no others.
-/// Returns whether the session was removed.
+/// Returns the time at which the examination began if the session was removed.
 async fn purge_panes(
     services: &Arc<Services>,
     session: &SessionRecord,
     request: PurgeRequest<'_>,
-    trees: &mut Vec<PathBuf>,
-) -> Result<bool, PurgeError> {
+    trees: &mut ExaminedTrees,
+) -> Result<Option<Timestamp>, PurgeError> {
     let rows = services.panes.rows().await?;
     let rows: Vec<PaneRow> = rows.panes_of(session.id).cloned().collect();
     let panes: Vec<Arc<Pane>> = rows
@@ -152,7 +153,8 @@ async fn purge_panes(
     examination.refuse_unsaved(examination.is_live().await?).await?;
     services.panes.stop_all(&rows, request.grace_ms).await?;
     point("purge.stopped").await;
-    examination.set_aside().await?;
+    let since = examination.set_aside().await?;
+    point("purge.examined").await;
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let closing = ids.clone();
     let marked = services.registry.change(move |change| {
@@ -165,8 +167,8 @@ async fn purge_panes(
         return Err(error.into());
     }
     for pane in &panes {
-        match services.panes.try_retire(pane, request.retention()).await {
-            Ok(moved) => trees.extend(moved),
+        match services.panes.try_retire(pane, Retention::Trash).await {
+            Ok(moved) => trees.extend(moved.into_iter().map(|dir| (dir, since))),
             Err(error) => {
                 put_all_back(services, &panes).await?;
                 return Err(error.into());
@@ -191,7 +193,7 @@ async fn purge_panes(
         services.panes.forget(pane.id);
     }
     drop(guards);
-    Ok(is_removed)
+    Ok(is_removed.then_some(since))
 }
 
 /// The examination of a session and its panes.
@@ -253,8 +255,9 @@ impl Examination<'_> {
     }
 
     /// Tears all panes down, moves them aside and examines them there. If any has unsaved work, all
-    /// are put back.
-    async fn set_aside(&self) -> Result<(), PurgeError> {
+    /// are put back. Returns a time before the examination: files with a later time may not have been
+    /// seen.
+    async fn set_aside(&self) -> Result<Timestamp, PurgeError> {
         let workspaces = &self.services.panes.workspaces;
         for pane in self.panes {
             // Teardown commands may delete work that the panes have written since.
@@ -265,6 +268,11 @@ impl Examination<'_> {
         }
         for pane in self.panes {
             workspaces.tear_down(pane).await;
+        }
+        let since = start_examination().await;
+        if self.panes.is_empty() {
+            self.refuse_unsaved(false).await?;
+            return Ok(since);
         }
         let removal = self.session_removal().await;
         let mut unsaved = Vec::new();
@@ -279,11 +287,18 @@ impl Examination<'_> {
             }
         }
         if unsaved.is_empty() {
-            return Ok(());
+            return Ok(since);
         }
         put_all_back(self.services, self.panes).await?;
         Err(self.refused(unsaved, false))
     }
+}
+
+/// Returns the time, after waiting until files that are written have a later one.
+async fn start_examination() -> Timestamp {
+    let since = clock::now();
+    tokio::time::sleep(FILE_TIME_RESOLUTION).await;
+    since
 }
 
 async fn put_all_back(services: &Services, panes: &[Arc<Pane>]) -> Result<(), FileError> {

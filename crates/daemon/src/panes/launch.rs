@@ -42,7 +42,6 @@ use super::workspace::Reservation;
 use super::{Panes, limits, workspace};
 use crate::runtime::run_blocking;
 use crate::sessions::{self as session, SESSION_RECORD};
-use crate::trash::Expiry;
 
 /// Subdirectories of every pane's directory.
 pub(crate) const PANE_SUBDIRS: [&str; 4] = ["temp", "output", "workspace", "log"];
@@ -272,7 +271,7 @@ impl Panes {
         self.forget(id);
         match removed {
             Ok(Removed::PaneAndSession) => {
-                drop(self.sessions.retire(session, Expiry::AfterRetention).await);
+                drop(self.sessions.retire(session).await);
             }
             Ok(Removed::Pane) | Err(StoreError::Gone) => {
                 self.lifecycle.pane_removed(session, id).await;

@@ -71,6 +71,8 @@ impl Workspaces {
         let (root, dir, id) = (self.state_root().clone(), pane.dir.clone(), pane.id);
         let (scope, discard) = (scope.clone(), discard.to_vec());
         run_blocking(move || {
+            // One that could not be put back before.
+            put_back(&root, &dir)?;
             let aside = aside_path(&dir);
             match fs::rename(&dir, &aside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -146,17 +148,16 @@ fn aside_path(dir: &Path) -> PathBuf {
 /// Returns where the directory of a pane is: aside, or in its place.
 pub(crate) fn present_dir(dir: &Path) -> PathBuf {
     let aside = aside_path(dir);
-    if aside.symlink_metadata().is_ok() && dir.symlink_metadata().is_err() {
-        return aside;
-    }
-    dir.to_owned()
+    if aside.symlink_metadata().is_ok() { aside } else { dir.to_owned() }
 }
 
-/// Puts the directories of a pane back that were moved aside. Does nothing if there are none.
+/// Puts the directories of a pane back that were moved aside. Does nothing if there are none. A
+/// directory that a program created in the place of one meanwhile is moved into it, where it counts
+/// as work.
 ///
 /// # Errors
 ///
-/// [`FileError`], also if there is a new directory in the place of one.
+/// [`FileError`]; the directory stays aside.
 pub(crate) fn put_back(root: &StateRoot, dir: &Path) -> Result<(), FileError> {
     if let Some(work_dir) = WorkDir::find(root.path(), &present_dir(dir)) {
         work_dir.put_back()?;
@@ -165,7 +166,7 @@ pub(crate) fn put_back(root: &StateRoot, dir: &Path) -> Result<(), FileError> {
     if aside.symlink_metadata().is_err() {
         return Ok(());
     }
-    fs::rename(&aside, dir).map_err(FileError::when("move back", &aside))
+    workspace::move_back(&aside, dir)
 }
 
 /// Puts all directories back that were moved aside by a daemon that was killed.
@@ -180,4 +181,23 @@ pub(crate) fn put_all_back(root: &StateRoot, panes: &Path) -> Vec<FileError> {
         name.to_str()?.strip_suffix(ASIDE_SUFFIX).map(|name| panes.join(name))
     });
     aside.filter_map(|dir| put_back(root, &dir).err()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn put_back_keeps_a_directory_that_was_created_meanwhile() {
+        let base = tempfile::tempdir().unwrap();
+        let (root, panes) = (StateRoot::open(base.path()).unwrap(), base.path().join("panes"));
+        let dir = panes.join("pane");
+        fs::create_dir_all(aside_path(&dir).join("workspace")).unwrap();
+        fs::create_dir_all(dir.join("new")).unwrap();
+
+        assert!(put_all_back(&root, &panes).is_empty());
+
+        assert!(dir.join("workspace").is_dir() && dir.join("recreated/new").is_dir());
+        assert!(!aside_path(&dir).exists());
+    }
 }

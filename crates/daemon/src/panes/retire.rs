@@ -17,7 +17,7 @@ use super::pane::Pane;
 use super::removal::present_dir;
 use super::{Panes, workspace};
 use crate::runtime::run_blocking;
-use crate::trash::{self, Expiry, RemovalFailure};
+use crate::trash::{self, RemovalFailure};
 
 /// How the directories of a removed pane are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +26,6 @@ pub(crate) enum Retention {
     Trash,
     /// The isolated directories stay in place; the others are moved to the trash.
     KeepConfig,
-    /// All are deleted as soon as possible.
-    Delete,
-}
-
-impl Retention {
-    pub(crate) fn expiry(self) -> Expiry {
-        match self {
-            Self::Trash | Self::KeepConfig => Expiry::AfterRetention,
-            Self::Delete => Expiry::Immediate,
-        }
-    }
 }
 
 /// The result of removing the directories of a pane.
@@ -61,7 +50,7 @@ pub(crate) fn retire(
     retention: Retention,
 ) -> Result<Retired, FileError> {
     let (trash, mut retired) = (root.trash(), Retired::default());
-    let dir = &present_dir(dir);
+    let (original, dir) = (dir, &present_dir(dir));
     for path in root.isolated_dirs(pane) {
         if let Err(error) = pane_dirs::check_owner(&path) {
             // It may have been removed in the meantime.
@@ -74,16 +63,16 @@ pub(crate) fn retire(
             trash::mark_kept(&path)?;
             continue;
         }
-        match trash::retire_unsynced(&path, &trash, &trash_kind(&path), pane, retention.expiry()) {
+        match trash::retire_unsynced(&path, &trash, &trash_kind(&path), pane) {
             Ok(moved) => retired.moved.extend(moved),
             Err(error) => retired.failures.push(RemovalFailure { path, why: error.to_string() }),
         }
     }
     host::hooks::point("retire.isolation_dirs");
     let failures = &mut retired.failures;
-    let tree = workspace::retire(root, dir, pane, retention.expiry(), failures)?;
+    let tree = workspace::retire(root, dir, pane, failures)?;
     retired.moved.extend(tree);
-    let own = trash::retire_unsynced(dir, &trash, "pane", pane, retention.expiry())?;
+    let own = trash::retire_unsynced(dir, &trash, "pane", pane)?;
     // One sync for all of them. The parents of isolated directories, one per agent, are not synced:
     // if a directory reappears after a power loss, it belongs to no pane, and the sweep moves it.
     file::sync_dir(&trash)?;
@@ -91,6 +80,8 @@ pub(crate) fn retire(
         file::sync_dir(parent)?;
     }
     retired.moved.extend(own);
+    // A program created it again after it was moved aside.
+    retired.moved.extend(trash::retire(original, &trash, "pane", pane)?);
     Ok(retired)
 }
 

@@ -17,7 +17,6 @@ use super::reap::kill;
 use crate::fault::TaskFailed;
 use crate::registry::{current_caller, inherit_caller};
 use crate::runtime::{point, run_blocking};
-use crate::trash::Expiry;
 use crate::wire::keeper;
 
 /// Timeout for a keeper to acknowledge a stop request.
@@ -101,7 +100,7 @@ impl Panes {
         pane.publish(Life::Gone(pane.status().ending));
         self.forget(id);
         if removed == Removed::PaneAndSession {
-            drop(self.sessions.retire(pane.session, Expiry::AfterRetention).await);
+            drop(self.sessions.retire(pane.session).await);
         } else {
             self.lifecycle.pane_removed(pane.session, id).await;
         }

@@ -29,7 +29,7 @@ use super::pane::Pane;
 use crate::fault::{Advice, Description, Details, Fault, FaultKind};
 use crate::registry::Registry;
 use crate::runtime::{Runtime, run_blocking};
-use crate::trash::{self, Expiry, RemovalFailure};
+use crate::trash::{self, RemovalFailure};
 
 pub(crate) use host::workspace::WORKSPACE;
 
@@ -400,9 +400,8 @@ pub(crate) fn retire(
     root: &StateRoot,
     dir: &Path,
     pane: PaneId,
-    expiry: Expiry,
     failures: &mut Vec<RemovalFailure>,
-) -> Result<Option<PathBuf>, host::file::FileError> {
+) -> Result<Vec<PathBuf>, host::file::FileError> {
     let (locks, trash_dir) = (root.locks(), root.trash());
     let record = WorkspaceRecord::read(dir).unwrap_or_else(|error| {
         failures.push(RemovalFailure { path: dir.join(workspace::RECORD), why: error.to_string() });
@@ -415,16 +414,17 @@ pub(crate) fn retire(
     }
     let worktree = record.filter(|record| record.workspace.kind == WorkspaceKind::Worktree);
     let work_dir = WorkDir::find(root.path(), dir);
-    let moved = match &work_dir {
-        Some(work_dir) => {
-            trash::retire_unsynced(work_dir.present(), &trash_dir, WORKSPACE, pane, expiry)?
-        }
-        None if worktree.is_some() => {
-            trash::retire_unsynced(&dir.join(WORKSPACE), &trash_dir, WORKSPACE, pane, expiry)?
-        }
+    let trees = match &work_dir {
+        // A program may have created it again after it was moved aside.
+        Some(work_dir) => vec![work_dir.present().to_owned(), work_dir.original().to_owned()],
+        None if worktree.is_some() => vec![dir.join(WORKSPACE)],
         // It is moved together with the directory of its pane.
-        None => return Ok(None),
+        None => return Ok(Vec::new()),
     };
+    let mut moved = Vec::new();
+    for tree in trees {
+        moved.extend(trash::retire_unsynced(&tree, &trash_dir, WORKSPACE, pane)?);
+    }
     hooks::point("workspace.shelved");
     if let Some(record) = worktree
         && let Err(error) = record.forget(&locks)

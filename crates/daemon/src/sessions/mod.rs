@@ -32,7 +32,7 @@ use self::error::{CreateError, JoinError};
 use crate::lifecycle::Lifecycle;
 use crate::registry::{Registry, TargetError};
 use crate::runtime::{Runtime, point, run_blocking};
-use crate::trash::{self, Expiry};
+use crate::trash;
 
 /// File name of the session record in a session's directory.
 pub(crate) const SESSION_RECORD: &str = ".session";
@@ -100,11 +100,11 @@ impl Sessions {
 
     /// Moves the directory of a session that was removed from the registry to the trash. Returns its
     /// new path.
-    pub(crate) async fn retire(&self, session: SessionId, since: Expiry) -> Option<PathBuf> {
+    pub(crate) async fn retire(&self, session: SessionId) -> Option<PathBuf> {
         self.conditions.forget(session);
         self.lifecycle.session_removed(session).await;
         let (dir, trash) = (self.runtime.root.session(session), self.runtime.root.trash());
-        let moved = run_blocking(move || trash::retire(&dir, &trash, "session", session, since));
+        let moved = run_blocking(move || trash::retire(&dir, &trash, "session", session));
         moved.await.unwrap_or_else(|error| {
             warn!(%session, %error, "session directory not moved to trash");
             None
@@ -152,7 +152,7 @@ impl Sessions {
     async fn roll_back(&self, id: SessionId) {
         let removed = self.registry.change(move |change| change.remove_session_if_unused(id)).await;
         match removed {
-            Ok(true) => drop(self.retire(id, Expiry::AfterRetention).await),
+            Ok(true) => drop(self.retire(id).await),
             Ok(false) => {}
             Err(error) => warn!(%error, session = %id, "registry entry not rolled back"),
         }

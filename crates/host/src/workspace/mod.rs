@@ -6,6 +6,8 @@
 mod build_output;
 mod contents;
 mod include;
+mod late_write;
+mod lfs;
 mod make;
 mod relink;
 mod repository;
@@ -20,10 +22,11 @@ use std::path::{Path, PathBuf};
 use model::{Workspace, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 
+pub use late_write::{FILE_TIME_RESOLUTION, find_late_write};
 pub use make::make;
 pub use unsaved::Work;
 pub use work::{PaneRemoval, SessionRemoval, find, find_in_session};
-pub use work_dir::{ASIDE_SUFFIX, WorkDir, all_work_dirs, remove_empty_dirs};
+pub use work_dir::{ASIDE_SUFFIX, WorkDir, all_work_dirs, move_back, remove_empty_dirs};
 
 use crate::copy::Manifest;
 use crate::file::{Durability, FileError};

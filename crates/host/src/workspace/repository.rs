@@ -49,13 +49,15 @@ pub(super) struct RepositoryExamination<'a> {
 
 /// The places in which commits are saved.
 #[derive(Default)]
-struct Saved {
+pub(super) struct Saved {
     /// Arguments of `rev-list` that exclude saved commits.
     words: Vec<String>,
     /// Objects that the refs of other repositories name.
     objects: HashSet<String>,
-    /// Whether a remote is on another machine, so that its tags are not known.
-    is_remote: bool,
+    /// Remotes on other machines, whose tags are not known.
+    pub(super) remotes: Vec<String>,
+    /// The Git LFS objects of other repositories.
+    pub(super) stores: Vec<PathBuf>,
 }
 
 impl RepositoryExamination<'_> {
@@ -105,7 +107,7 @@ impl RepositoryExamination<'_> {
         self.git.run(self.found.tree.as_deref().unwrap_or(git_dir), &all)
     }
 
-    fn lines<A: AsRef<OsStr>>(&self, words: &[A]) -> Result<Vec<String>, GitError> {
+    pub(super) fn lines<A: AsRef<OsStr>>(&self, words: &[A]) -> Result<Vec<String>, GitError> {
         let output = self.run(words)?;
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
@@ -263,6 +265,7 @@ impl RepositoryExamination<'_> {
         if !is_linked {
             words.extend(["--exclude=refs/stash", "--all"].map(str::to_owned));
             self.other_objects(work, &saved)?;
+            self.lfs_objects(git_dir, &saved, work)?;
         }
         if words.len() > 2 {
             words.push("--not".to_owned());
@@ -296,7 +299,7 @@ impl RepositoryExamination<'_> {
             else {
                 continue;
             };
-            let is_fetched = saved.is_remote && kind == "tag";
+            let is_fetched = !saved.remotes.is_empty() && kind == "tag";
             if kind != "commit" && !is_fetched && !saved.objects.contains(object) {
                 work.add(format!("{}{name} is only here", self.label), object, &[]);
             }
@@ -324,7 +327,7 @@ impl RepositoryExamination<'_> {
                 None if url.contains("::") => {}
                 None => {
                     saved.words.push(format!("--remotes={name}"));
-                    saved.is_remote = true;
+                    saved.remotes.push(name.to_owned());
                 }
             }
         }
@@ -339,6 +342,9 @@ impl RepositoryExamination<'_> {
             let head = self.git.line(&real, &["rev-parse", "--revs-only", "HEAD^{commit}"]);
             let objects = refs.lines().map(str::to_owned).chain(head.ok());
             saved.objects.extend(objects.filter(|object| !object.is_empty()));
+            if let Ok(common) = self.git.line(&real, &["rev-parse", "--git-common-dir"]) {
+                saved.stores.push(real.join(common).join("lfs/objects"));
+            }
         }
         saved.words.extend(saved.objects.iter().cloned());
         Ok(saved)

@@ -19,7 +19,7 @@ use crate::process::{self, PaneProcesses, Stat};
 use crate::template;
 
 /// The beginnings of the names that ccmux gives to files in a pane's directory.
-const OWN_FILES: [&str; 13] = [
+pub(super) const OWN_FILES: [&str; 13] = [
     "claude-settings.json",
     "exit.json",
     "frozen.json",
@@ -34,6 +34,9 @@ const OWN_FILES: [&str; 13] = [
     "workspace.json",
     "workspace.lock",
 ];
+
+/// The beginnings of the names that ccmux gives to files in a session's directory.
+pub(super) const SESSION_FILES: [&str; 2] = [".session", "config.json"];
 
 /// Directories of a pane that are examined separately or hold no work: `log/` has its output, `temp/`
 /// is for short-lived files.
@@ -109,6 +112,18 @@ pub fn find_in_session(removal: &SessionRemoval) -> Work {
         let files = found.files.into_iter().filter(|path| !is_copied(path)).collect();
         work.add_files(&format!("files in {part}/ of the session"), &top, files);
         work.add_unreadable(&removal.dir, found.unreadable);
+    }
+    let entries = fs::read_dir(&removal.dir).into_iter().flatten().flatten();
+    let is_own = |name: &str| {
+        name == "panes"
+            || removal.parts.iter().any(|part| *part == name)
+            || SESSION_FILES.iter().any(|own| name.starts_with(own))
+    };
+    for entry in entries.filter(|entry| !is_own(&entry.file_name().to_string_lossy())) {
+        let found = TreeContents::of(&entry.path(), true);
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let files = if is_dir { found.files } else { vec![entry.path()] };
+        work.add_files("files beside the panes of the session", &removal.dir, files);
     }
     work
 }

@@ -18,7 +18,7 @@ use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use super::{WORKSPACE, WorkspaceRecord};
-use crate::file::{FileError, make_dir};
+use crate::file::{self, FileError, make_dir};
 use crate::root::WORK;
 
 /// Contains the directories that are examined. The name of a session does not start with a dot.
@@ -27,7 +27,10 @@ const ASIDE: &str = ".aside";
 /// The suffix of a pane's directory while that is examined.
 pub const ASIDE_SUFFIX: &str = ".aside";
 
-/// Attempts to create an entry in a directory that is removed at the same time because it is empty.
+/// The name of a directory that was created in the place of one that was moved aside.
+const RECREATED: &str = "recreated";
+
+/// Attempts to change an entry that other processes create or remove at the same time.
 const MAX_ATTEMPTS: usize = 100;
 
 /// The directory that contains the working tree of one pane.
@@ -84,9 +87,7 @@ impl WorkDir {
     /// Returns where the directory is: aside, or in its place.
     #[must_use]
     pub fn present(&self) -> &Path {
-        let is_aside =
-            self.aside.symlink_metadata().is_ok() && self.original.symlink_metadata().is_err();
-        if is_aside { &self.aside } else { &self.original }
+        if self.aside.symlink_metadata().is_ok() { &self.aside } else { &self.original }
     }
 
     /// Returns the name of the tree in the directory.
@@ -143,16 +144,18 @@ impl WorkDir {
         Ok(())
     }
 
-    /// Puts the directory back that was moved aside. Does nothing if it was not.
+    /// Puts the directory back that was moved aside, as [`move_back`] does. Does nothing if it was
+    /// not moved.
     ///
     /// # Errors
     ///
-    /// [`FileError`], also if there is another directory in its place.
+    /// [`FileError`]; the directory stays aside.
     pub fn put_back(&self) -> Result<(), FileError> {
         if self.aside.symlink_metadata().is_err() {
             return Ok(());
         }
-        let moved = self.in_parent(|| fs::rename(&self.aside, &self.original));
+        let moved =
+            self.in_parent(|| move_back(&self.aside, &self.original).map_err(|error| error.source));
         moved.map_err(FileError::when("move back", &self.aside))?;
         self.remove_empty_parents();
         Ok(())
@@ -189,6 +192,25 @@ impl WorkDir {
                 }
                 made => return made,
             }
+        }
+    }
+}
+
+/// Moves a directory back that was moved aside. A directory that a program created in its place
+/// meanwhile is moved into it, where it counts as work.
+///
+/// # Errors
+///
+/// [`FileError`]; the directory stays aside.
+pub fn move_back(aside: &Path, original: &Path) -> Result<(), FileError> {
+    let mut attempts = MAX_ATTEMPTS;
+    loop {
+        match fs::rename(aside, original) {
+            Err(_) if attempts > 0 && original.symlink_metadata().is_ok() => {
+                attempts -= 1;
+                file::set_aside(original, aside, RECREATED)?;
+            }
+            moved => return moved.map_err(FileError::when("move back", aside)),
         }
     }
 }
@@ -305,6 +327,21 @@ mod tests {
         assert_eq!(found.present(), dir.original());
         assert!(dir.original().join("my app").is_dir());
         assert!(!base.path().join("work/.aside").exists());
+    }
+
+    #[test]
+    fn put_back_keeps_a_tree_that_was_created_meanwhile() {
+        let base = tempfile::tempdir().unwrap();
+        let (pane_dir, dir) = place(base.path());
+        dir.create(&pane_dir).unwrap();
+        dir.set_aside().unwrap();
+        fs::create_dir_all(dir.original().join("my app/new")).unwrap();
+
+        assert_eq!(dir.present(), base.path().join("work/.aside").join(ID));
+        dir.put_back().unwrap();
+
+        assert!(dir.original().join("my app").is_dir());
+        assert!(dir.original().join("recreated/my app/new").is_dir());
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::panes::retire::{self, Retention};
 use crate::panes::{Life, Pane, PaneStatus};
 use crate::runtime::run_blocking;
 use crate::sessions::SESSION_RECORD;
-use crate::trash::{self, Expiry};
+use crate::trash;
 
 /// How often to check for the record of a keeper that is being started.
 const POLL: Duration = Duration::from_millis(20);
@@ -158,7 +158,7 @@ impl Recovery<'_> {
             return;
         }
         for session in scan.sessions.keys().filter(|id| !applied.sessions.contains_key(id)) {
-            drop(self.0.sessions.retire(*session, Expiry::AfterRetention).await);
+            drop(self.0.sessions.retire(*session).await);
         }
     }
 

@@ -11,7 +11,6 @@ use crate::operations::purge::{ignore_gone, unsupervised_pane};
 use crate::panes::Life;
 use crate::panes::retire::Retention;
 use crate::runtime::point;
-use crate::trash::Expiry;
 
 /// Rolls back the pending sessions of the previous daemon. Must complete before requests are
 /// accepted, so that no client sees a partial run.
@@ -40,7 +39,7 @@ pub(crate) async fn roll_back_session(services: &Arc<Services>, session: Session
     let removed = services.registry.change(move |change| change.remove_session(session)).await;
     match removed {
         Ok(()) | Err(StoreError::Gone) => {
-            drop(services.sessions.retire(session, Expiry::AfterRetention).await);
+            drop(services.sessions.retire(session).await);
         }
         Err(error) => warn!(%session, %error, "session not rolled back"),
     }
