@@ -188,6 +188,11 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "KIND")]
     pub(crate) workspace: Option<WorkspaceKind>,
 
+    /// Copy your uncommitted changes into the new worktree or clone (default: they stay where they
+    /// are)
+    #[arg(long)]
+    pub(crate) carry: bool,
+
     /// Directory to start in (default: the current directory)
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,

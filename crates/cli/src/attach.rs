@@ -20,6 +20,7 @@ use protocol::{ErrorBody, ErrorCode};
 
 use crate::connect::{Link, connection_body};
 use crate::context::Context;
+use crate::describe::changes;
 use crate::failure::{Failure, usage};
 use signals::Signals;
 use terminal::Restore;
@@ -80,6 +81,7 @@ pub(crate) fn attach(
         Err(error) => Outcome::Ended(ending(context, target, &error)?),
     };
     let name = target.name;
+    let has_ended = matches!(outcome, Outcome::Ended(_));
     let (line, result) = match outcome {
         Outcome::Detached => (format!("[detached from {name}]"), Ok(())),
         Outcome::Ended(ending) => (format!("[{name} {ending}]"), Ok(())),
@@ -94,9 +96,22 @@ pub(crate) fn attach(
     if !context.out.json {
         // After a signal the terminal may be closed as well.
         let printed = context.out.text(&format!("{line}\n"));
+        if has_ended {
+            note_changes(context, target);
+        }
         return result.and(printed);
     }
     result
+}
+
+/// Says where the changes of an ended pane are. The attachment has succeeded without it.
+fn note_changes(context: &Context, target: &Target<'_>) {
+    let show = Request::Show { target: target.pane.to_string() };
+    if let Ok(Response::Pane(answer)) = Link::new(context).request_retry(|| show.clone()) {
+        for line in changes::lines(&answer, context.env.get("HOME")) {
+            context.out.note(&line);
+        }
+    }
 }
 
 /// Attaches the terminal and waits for the end. The terminal is restored on return.

@@ -1,5 +1,6 @@
 //! Text output of the views of the control protocol.
 
+pub(crate) mod changes;
 mod conflicts;
 mod environment;
 mod health;
@@ -77,6 +78,7 @@ pub(crate) fn pane(answer: &PaneAnswer, style: Style) -> String {
         let branch = branch.unwrap_or_default();
         fields.add("workspace", &format!("{} ({kind}{branch})", pane.workspace));
     }
+    fields.add_some("changes", answer.changes.as_ref().map(changes::counts).as_deref());
     fields.add("directory", &pane.dir);
     for conflict in &pane.conflicts {
         let line = conflicts::line(&conflict.what);
@@ -471,6 +473,8 @@ mod tests {
             pane: PaneView { live: Some(live), ..dev1() },
             warnings: Vec::new(),
             uncommitted: None,
+            absent: Vec::new(),
+            changes: None,
             repeated: false,
         };
         let ended = PaneAnswer {

@@ -77,7 +77,7 @@ fn made_once(
         let names: Vec<&str> = own.iter().map(|pane| pane["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["a", "b", "c"], "{answer}");
         for pane in own {
-            let dir = text(pane, "workspace");
+            let dir = text(pane, "temp");
             assert!(dir.contains(&id), "{dir} is not of {id}");
             for dir in ["workspace", "temp", "output", "config_dir"] {
                 assert!(dirs.insert(text(pane, dir)), "{dir} of two panes: {answer}");

@@ -324,6 +324,145 @@ fn agent_without_workspace_option_gets_worktree_or_shares_and_a_line_says_so() {
     }
 }
 
+/// B22: the uncommitted changes of the user come along on request, and the user's own tree and index
+/// stay as they are, byte for byte.
+#[test]
+fn carry_copies_uncommitted_changes_and_leaves_the_users_tree_alone() {
+    let project = Project::new();
+    for name in ["deleted", "staged-deleted", "both", "renamed", "becomes-dir"] {
+        put(&project.repo.join(name), &format!("{name}\n"));
+    }
+    put(&project.repo.join("becomes-file/inner"), "inner\n");
+    project.git(&["add", "."]);
+    project.git(&["commit", "--quiet", "-m", "second"]);
+    let repo = &project.repo;
+    put(&repo.join("README"), "unstaged\n");
+    put(&repo.join("both"), "staged\n");
+    put(&repo.join("sub/staged new"), "staged\n");
+    project.git(&["add", "both", "sub"]);
+    put(&repo.join("both"), "staged and changed\n");
+    fs::remove_file(repo.join("deleted")).unwrap();
+    project.git(&["rm", "--quiet", "staged-deleted"]);
+    project.git(&["mv", "renamed", "other-name"]);
+    fs::remove_file(repo.join("becomes-dir")).unwrap();
+    put(&repo.join("becomes-dir/file"), "untracked\n");
+    fs::remove_dir_all(repo.join("becomes-file")).unwrap();
+    put(&repo.join("becomes-file"), "untracked\n");
+    put(&repo.join("run"), "#!/bin/sh\n");
+    fs::set_permissions(repo.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("README", repo.join("link")).unwrap();
+    fs::write(repo.join("binary"), [0, 255, 13, 10]).unwrap();
+    put(&repo.join("ignored.log"), "log\n");
+    let status = project.git(&["status", "--porcelain"]);
+    let users = testkit::tree(repo);
+
+    for kind in ["worktree", "clone"] {
+        let pane = project.new_pane(kind, &["--carry", "--workspace", kind]);
+
+        let tree = path(&pane, "workspace");
+        assert_eq!(project.git_in(&tree, &["status", "--porcelain"]), status, "{kind}");
+        for name in ["README", "both", "sub/staged new", "becomes-dir/file", "binary", "run"] {
+            let contents = |dir: &Path| fs::read(dir.join(name)).unwrap();
+            assert_eq!(contents(&tree), contents(repo), "{kind}: {name}");
+        }
+        let staged = ["show", ":both"];
+        assert_eq!(project.git_in(&tree, &staged), "staged\n", "{kind}");
+        assert_eq!(fs::read_link(tree.join("link")).unwrap(), Path::new("README"));
+        let mode = fs::metadata(tree.join("run")).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o755, "{kind}");
+        assert!(!tree.join("ignored.log").exists() && !tree.join("deleted").exists(), "{kind}");
+        project.assert_close_refused(kind, "not committed: ");
+    }
+    // `git worktree` and the pane's branch are the only changes.
+    let is_own = |path: &Path| !path.starts_with(".git") || path == Path::new(".git/index");
+    let mut now = testkit::tree(repo);
+    let mut before = users;
+    now.retain(|path, _| is_own(path));
+    before.retain(|path, _| is_own(path));
+    assert_eq!(now, before);
+}
+
+/// B22: a merge in progress cannot be carried; nothing is created.
+#[test]
+fn carry_is_refused_during_a_merge() {
+    let project = Project::new();
+    project.git(&["checkout", "--quiet", "-b", "side"]);
+    put(&project.repo.join("README"), "side\n");
+    project.git(&["commit", "--quiet", "-am", "side"]);
+    project.git(&["checkout", "--quiet", "main"]);
+    put(&project.repo.join("README"), "main\n");
+    project.git(&["commit", "--quiet", "-am", "main"]);
+    let merge = ["-c", "user.name=me", "-c", "user.email=a@b", "merge", "side"];
+    project.home.program("git", &merge).dir(&project.repo).run();
+
+    let words = ["new", "-d", "--carry", "--workspace", "worktree", "--", "sleep", "1000"];
+    let refused = project.ccmux(&words).fails_with(4);
+
+    assert!(refused.contains("a merge is unfinished"), "{refused}");
+    assert_eq!(project.branches(), ["main", "side"]);
+    assert_eq!(project.entries(), 0);
+}
+
+/// B22: what a worktree lacks is said once, and not asked.
+#[test]
+fn ignored_dependencies_that_a_worktree_lacks_are_named_in_one_line() {
+    let project = Project::new();
+    put(&project.repo.join(".gitignore"), ".env\nnode_modules/\n*.log\n");
+    put(&project.repo.join("vendor/lib"), "tracked\n");
+    project.git(&["add", "."]);
+    project.git(&["commit", "--quiet", "-m", "dependencies"]);
+    put(&project.repo.join(".env"), "KEY=1\n");
+    put(&project.repo.join("node_modules/lib/index.js"), "x\n");
+    put(&project.repo.join("README"), "changed\n");
+    let new = |name: &str, options: &[&str]| {
+        let begin = ["new", "-d", "-n", name, "--workspace", "worktree"];
+        let words = [&begin, options, &["--", "sleep", "1000"]].concat();
+        project.ccmux(&words).run().stderr
+    };
+
+    let said = new("one", &[]);
+    assert!(said.contains("git ignores it: .env, node_modules; "), "{said}");
+    let stays = format!("1 uncommitted file stays in {}; --carry", project.repo.display());
+    assert!(said.contains(&stays), "{said}");
+    put(&project.repo.join(".worktreeinclude"), ".env\nnode_modules/\n");
+    let said = new("two", &["--carry"]);
+    assert!(!said.contains("git ignores it") && !said.contains("uncommitted"), "{said}");
+}
+
+/// B22: after a pane has ended, `stop` and `show` say where its changes are and what to do next.
+#[test]
+fn changes_of_an_ended_pane_are_counted_and_located() {
+    let project = Project::new();
+    for kind in ["worktree", "clone"] {
+        let pane = project.new_pane(kind, &["--session", "web", "--workspace", kind]);
+        let tree = path(&pane, "workspace");
+        assert_eq!(project.ccmux(&["show", kind, "--json"]).json()["changes"], Value::Null);
+        put(&tree.join("README"), "one\ntwo\n");
+        project.git_in(&tree, &["commit", "--quiet", "-am", "work"]);
+        put(&tree.join("new"), "three\n");
+
+        let said = project.ccmux(&["stop", kind, "--grace", "0"]).run().stderr;
+
+        let place = format!("~/.ccmux/work/web/{kind}/repo");
+        let first =
+            format!("{kind} changed 2 files (+3 -1) on branch ccmux/web/{kind} in {place}\n");
+        assert!(said.contains(&first), "{said}");
+        let repo = project.repo.display();
+        let merge = match kind {
+            "worktree" => format!("`git -C {repo} merge ccmux/web/worktree`"),
+            _ => format!("`git -C {repo} pull {place} ccmux/web/clone`"),
+        };
+        let next = format!("next: commit 1 file there, then {merge}, `ccmux close {kind}`\n");
+        assert!(said.contains(&next), "{said}");
+        let shown = project.ccmux(&["show", kind, "--json"]).json();
+        assert_eq!(shown["changes"]["files"], 2, "{shown}");
+        assert!(project.ccmux(&["show", kind]).ok().contains("2 files (+3 -1)"));
+    }
+    project.new_pane("idle", &[]);
+    let said = project.ccmux(&["stop", "idle", "--grace", "0"]).run().stderr;
+    assert!(said.contains("idle changed no files; remove it with `ccmux close idle`"), "{said}");
+}
+
 /// A kind that was requested and that the directory does not allow is refused with the choices.
 #[test]
 fn requested_workspace_that_is_impossible_is_refused_with_choices() {

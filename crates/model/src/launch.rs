@@ -124,6 +124,9 @@ pub struct LaunchRequest {
     /// differ from the mode of an existing session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_mode: Option<SessionMode>,
+    /// Whether the uncommitted changes of the user are copied into a worktree or clone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub carry: bool,
 }
 
 /// The directories of a pane, as absolute paths.

@@ -86,6 +86,9 @@ pub struct TeamPane {
     /// Kind of workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceKind>,
+    /// Copy the uncommitted changes of the directory into a worktree or clone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub carry: bool,
     /// Isolation method: config_dir, home or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Method>,

@@ -306,9 +306,33 @@ pub struct PaneAnswer {
     /// Changes that the workspace does not contain because they are not committed (`new` only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncommitted: Option<UncommittedFiles>,
+    /// Dependencies and settings that git ignores, such as `node_modules` and `.env`, which the
+    /// user's work tree has and the workspace does not contain (`new` only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
+    /// The changes in the worktree or clone of an ended pane (`show` and `stop` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<WorkspaceChanges>,
     /// Whether an earlier request with the same idempotency key created the pane.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+}
+
+/// The changes in a worktree or clone since it was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceChanges {
+    /// The root of the work tree that it was made from.
+    pub source: String,
+    /// Whether it is a clone, whose branch the repository of the source does not have.
+    pub is_clone: bool,
+    /// The number of changed files, committed or not.
+    pub files: usize,
+    /// The number of added lines.
+    pub added: u64,
+    /// The number of removed lines.
+    pub removed: u64,
+    /// The number of files with changes that are not committed.
+    pub uncommitted: usize,
 }
 
 /// Files of the user that are not committed, so that a new worktree or clone does not contain them.

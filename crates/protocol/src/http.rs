@@ -124,6 +124,9 @@ pub struct AgentBody {
     /// The kind of workspace.
     #[schema(value_type = Option<schema::WorkspaceKind>)]
     pub workspace: Option<WorkspaceKind>,
+    /// Whether the uncommitted changes of the directory are copied into a worktree or clone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub carry: bool,
     /// How the agent is isolated.
     #[schema(value_type = Option<schema::IsolationMethod>)]
     pub isolation: Option<Method>,

@@ -21,6 +21,7 @@ Examples:
   ccmux new -n dev1 -- claude               an agent, attached
   ccmux new --agent claude -- --model opus  an agent by name, with arguments
   ccmux new --isolation none -- claude      an agent that uses your own configuration
+  ccmux new --carry -- claude               with your uncommitted changes
   ccmux new -d --session web -- npm start   in the background, in session web
   ccmux new -d --session web --role qa --session-env STAGE=test
   ccmux new -d --env PORT=80 --env DEBUG --size 120x40 --json -- ./serve";

@@ -12,6 +12,7 @@ use crate::args::{NewArgs, Variable};
 use crate::attach::{Target, Terminal, attach};
 use crate::connect::Link;
 use crate::context::Context;
+use crate::describe::changes::tilde;
 use crate::failure::{Failure, unexpected, usage};
 
 pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
@@ -68,19 +69,19 @@ fn workspace_lines(answer: &PaneAnswer, home: Option<&str>) -> Vec<String> {
     }
     if let Some(UncommittedFiles { dir, count }) = &answer.uncommitted {
         let (files, stay) = if *count == 1 { ("file", "stays") } else { ("files", "stay") };
-        lines.push(format!("{count} uncommitted {files} {stay} in {dir}"));
+        let them = if *count == 1 { "it" } else { "them" };
+        lines.push(format!(
+            "{count} uncommitted {files} {stay} in {dir}; --carry brings {them} along"
+        ));
+    }
+    if !answer.absent.is_empty() {
+        lines.push(format!(
+            "not in the worktree, because git ignores it: {}; copy it with .worktreeinclude, or create \
+             it with `setup` in .ccmux.toml",
+            answer.absent.join(", ")
+        ));
     }
     lines
-}
-
-/// Abbreviates the user's home directory at the beginning of a path.
-fn tilde(path: &str, home: Option<&str>) -> String {
-    let below = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
-    match below {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.to_owned(),
-    }
 }
 
 fn started(answer: &PaneAnswer) -> String {
@@ -103,6 +104,7 @@ fn request(
         agent: args.agent.clone(),
         isolation: args.isolation,
         workspace: args.workspace,
+        carry: args.carry,
         role: args.pane_env.role.clone(),
         command: args.command.clone(),
         cwd: absolute(args.cwd.as_deref().unwrap_or(Path::new(".")))?,
@@ -189,15 +191,6 @@ mod tests {
 
         assert_eq!(refused.code, ErrorCode::Usage);
         assert_eq!(refused.hint.as_deref(), Some("give it a value: --env NOWHERE=VALUE"));
-    }
-
-    #[test]
-    fn tilde_abbreviates_the_home_directory_only() {
-        let home = Some("/home/me");
-        assert_eq!(tilde("/home/me", home), "~");
-        assert_eq!(tilde("/home/me/app", home), "~/app");
-        assert_eq!(tilde("/home/meg/app", home), "/home/meg/app");
-        assert_eq!(tilde("/src", None), "/src");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::show::Shown;
 use crate::args::StopArgs;
 use crate::connect::millis;
 use crate::context::Context;
+use crate::describe::changes;
 use crate::each::{Counted, each};
 use crate::failure::Failure;
 
@@ -30,6 +31,12 @@ pub(super) fn run(context: &Context, args: &StopArgs) -> Result<(), Failure> {
     let (done, result) = context.sort_out(&args.ids, answers);
     let stopped = Stopped { stopped: done.into_iter().map(|(_, shown)| shown).collect() };
     context.out.answer(&stopped, |stopped, _| stopped.stopped.iter().map(line).collect())?;
+    for shown in &stopped.stopped {
+        let Shown::Pane(answer) = shown else { continue };
+        for line in changes::lines(answer, context.env.get("HOME")) {
+            context.out.note(&line);
+        }
+    }
     result
 }
 

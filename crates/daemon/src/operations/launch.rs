@@ -48,7 +48,9 @@ pub(crate) async fn launch_once(
 ) -> Result<PaneAnswer, LaunchError> {
     authorize_launch(services, caller, &request).await?;
     let Some(key) = request.key.clone() else {
-        return Ok(with_uncommitted(services, launch(services, request).await?).await);
+        let carry = request.carry;
+        let answer = launch(services, request).await?;
+        return Ok(with_files_left(services, answer, carry).await);
     };
     let _guard = services.request_locks.lock(once::lock_name(&key)).await;
     match once::find_created(services, &key, once::launch_digest(&request)).await? {
@@ -58,16 +60,24 @@ pub(crate) async fn launch_once(
         Some(created @ Created::Session(_)) => {
             Err(RepeatError::from(once::KeyReused { key, created }).into())
         }
-        None => Ok(with_uncommitted(services, launch(services, request).await?).await),
+        None => {
+            let carry = request.carry;
+            let answer = launch(services, request).await?;
+            Ok(with_files_left(services, answer, carry).await)
+        }
     }
 }
 
-/// Adds the uncommitted files that the workspace of a new pane does not contain.
-async fn with_uncommitted(services: &Services, answer: PaneAnswer) -> PaneAnswer {
+/// Adds the files of the user that the workspace of a new pane does not contain.
+async fn with_files_left(services: &Services, answer: PaneAnswer, carry: bool) -> PaneAnswer {
     let launch = services.panes.get(answer.pane.id).and_then(|pane| pane.launch());
     let Some(launch) = launch else { return answer };
-    let uncommitted = run_blocking(move || workspace::uncommitted_files(&launch)).await;
-    PaneAnswer { uncommitted, ..answer }
+    let files = run_blocking(move || {
+        let uncommitted = if carry { None } else { workspace::uncommitted_files(&launch) };
+        (uncommitted, workspace::absent_files(&launch))
+    });
+    let (uncommitted, absent) = files.await;
+    PaneAnswer { uncommitted, absent, ..answer }
 }
 
 /// Checks that the caller may start a pane in the requested session, or in a new one.
@@ -176,7 +186,7 @@ async fn create(
         (Arc::clone(services), Arc::clone(pane), Arc::clone(&config));
     let (session_env, prompt) = (request.session_env.clone(), request.prompt.clone());
     let origin = entry.session_is_new.then(|| session::origin(&request));
-    let workspace_kind = request.workspace.unwrap_or(config.workspace);
+    let (workspace_kind, carry) = (request.workspace.unwrap_or(config.workspace), request.carry);
     let (plan, entry) = run_blocking(move || {
         let plan = this.panes.plan_new(&planned, &entry, &request, &plan_config);
         (plan, entry)
@@ -193,6 +203,7 @@ async fn create(
         origin,
         session_dir: services.runtime.root.session(pane.session),
         pane_dir: pane.dir.clone(),
+        carry,
     };
     let this = Arc::clone(services);
     let (files, starting, git_warning) = run_blocking(move || {

@@ -315,7 +315,7 @@ fn create_workspace(
         .map_err(PlanError::from)?;
     let mut moved = LaunchRecord::clone(launch);
     moved.move_to(place, &part("unit"), &part("workflows"))?;
-    workspaces.make(&pane.dir, &moved)?;
+    workspaces.make(&pane.dir, &moved, false)?;
     drop(reservation);
     let warnings = workspaces.set_up(&pane.dir, &moved)?;
     hooks::point("migrate.made");

@@ -255,6 +255,7 @@ fn launch_request(
         agent: pane.agent.clone(),
         isolation: pane.isolation,
         workspace: pane.workspace,
+        carry: pane.carry,
         command: pane.command.clone(),
         cwd: pane.cwd.clone(),
         env: pane.env.clone(),

@@ -53,6 +53,7 @@ pub(crate) async fn show(
             answer.pane.conflicts = services.coordination.conflicts_of(answer.pane.id).await;
             answer.pane.login_note = login_note(services, &answer.pane).await;
             answer.pane.shared_note = shared_note(answer.pane.pid, &services.runtime.root.shared());
+            services.panes.add_changes(&mut answer).await;
             Ok(PaneOrSession::Pane(Box::new(answer)))
         }
     }

@@ -33,7 +33,9 @@ pub(crate) async fn stop(
         PaneOrSessionRow::Pane(row) => {
             authorize(services, caller, Access::Control, Some(row.session)).await?;
             services.panes.stop_all(std::slice::from_ref(&row), grace_ms).await?;
-            Ok(PaneOrSession::Pane(Box::new(services.panes.pane_answer(row.id).await?)))
+            let mut answer = services.panes.pane_answer(row.id).await?;
+            services.panes.add_changes(&mut answer).await;
+            Ok(PaneOrSession::Pane(Box::new(answer)))
         }
         PaneOrSessionRow::Session(session) => {
             authorize(services, caller, Access::Control, Some(session.record.id)).await?;

@@ -40,6 +40,8 @@ pub(crate) enum PlanError {
     Directory { cwd: String, why: String },
     #[error(transparent)]
     Workspace(#[from] WorkspaceRefused),
+    #[error("cannot carry the uncommitted changes of `{dir}`: {why}")]
+    Carry { dir: String, why: String },
     #[error("the path `{}` is not valid UTF-8", .0.display())]
     PathNotUtf8(PathBuf),
     #[error("the workspace cannot be planned: {0}")]
@@ -52,6 +54,9 @@ impl Fault for PlanError {
             Self::Launch(error) => error.describe(),
             Self::Directory { .. } => FaultKind::Invalid.advise(Advice::ChooseDirectory),
             Self::Workspace(_) => FaultKind::Conflict.advise(Advice::ChooseWorkspace),
+            Self::Carry { .. } => FaultKind::Conflict.advise(Advice::text(
+                "finish or abort it first, or start without carrying changes",
+            )),
             Self::PathNotUtf8(_) => FaultKind::Invalid.plain(),
             Self::Git(_) => FaultKind::Failed.plain(),
         }

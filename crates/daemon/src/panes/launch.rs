@@ -87,7 +87,7 @@ impl Panes {
         let Plan { record, resumes, .. } = plan;
         files.create_dirs(&self.runtime.root)?;
         shared::prepare(&self.runtime.root)?;
-        self.workspaces.make(&files.pane_dir, record)?;
+        self.workspaces.make(&files.pane_dir, record, files.carry)?;
         self.prepare_isolation(plan, config, ExistingDirs::Refuse)?;
         if let Some(id) = resumes {
             import_transcript(plan, id);
@@ -157,6 +157,7 @@ impl Panes {
         let root = &self.runtime.root;
         let work_dir = root.work().join(session.name.as_str()).join(entry.name.as_str());
         let place = workspace::decide(&work_dir, occupant, requested, request, limit)?;
+        workspace::check_carry(&place, request)?;
         let env = &request.client_env;
         let in_use = |dir: &Path| self.is_work_dir_in_use(dir);
         let (place, reservation) =
@@ -310,6 +311,8 @@ pub(crate) struct PaneFiles {
     pub(crate) origin: Option<serde_json::Value>,
     pub(crate) session_dir: PathBuf,
     pub(crate) pane_dir: PathBuf,
+    /// Whether the uncommitted changes of the user are copied into the workspace.
+    pub(crate) carry: bool,
 }
 
 impl PaneFiles {
@@ -398,6 +401,7 @@ mod tests {
             origin: session_is_new.then(|| serde_json::json!({ "kind": "new" })),
             session_dir: root.session(id),
             pane_dir: root.pane(id, PaneId::from_random([2; 16])),
+            carry: false,
         }
     }
 

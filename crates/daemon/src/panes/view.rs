@@ -10,7 +10,9 @@ use protocol::session::SessionView;
 use super::Panes;
 use super::error::NotLive;
 use super::pane::{Pane, PaneStatus};
+use super::workspace;
 use crate::registry::Rows;
+use crate::runtime::run_blocking;
 
 impl Panes {
     /// Returns a live pane and its status.
@@ -33,6 +35,15 @@ impl Panes {
         ListedSession { session, panes }
     }
 
+    /// Adds the changes in the worktree or clone of an ended pane.
+    pub(crate) async fn add_changes(&self, answer: &mut PaneAnswer) {
+        if answer.pane.state.is_live() || answer.pane.branch.is_none() {
+            return;
+        }
+        let Some(pane) = self.get(answer.pane.id) else { return };
+        answer.changes = run_blocking(move || workspace::changes(&pane.dir)).await;
+    }
+
     /// Reads a pane and its session from the registry.
     pub(crate) async fn pane_answer(&self, id: PaneId) -> Result<PaneAnswer, StoreError> {
         let read = self.registry.read(move |change| {
@@ -50,7 +61,10 @@ impl Panes {
         let (session, panes) = self.session_with_panes(session, rows);
         let found = panes.into_iter().find(|view| view.id == pane.id);
         let pane = found.unwrap_or_else(|| self.pane_view(pane));
-        Ok(PaneAnswer { session, pane, warnings: Vec::new(), uncommitted: None, repeated: false })
+        let (warnings, absent) = (Vec::new(), Vec::new());
+        let (uncommitted, changes) = (None, None);
+        let repeated = false;
+        Ok(PaneAnswer { session, pane, warnings, uncommitted, absent, changes, repeated })
     }
 
     pub(crate) fn session_answer(&self, session: &SessionRow, rows: &Rows) -> SessionAnswer {

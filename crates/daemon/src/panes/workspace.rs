@@ -20,7 +20,7 @@ use model::workspace::{
 };
 use model::{LaunchRecord, LaunchRequest, Name, PaneId, Workspace, WorkspaceKind};
 use parking_lot::Mutex;
-use protocol::control::UncommittedFiles;
+use protocol::control::{UncommittedFiles, WorkspaceChanges};
 use protocol::workspace::{PaneWork, UnsavedWork};
 use tracing::{info, warn};
 
@@ -32,6 +32,9 @@ use crate::runtime::{Runtime, run_blocking};
 use crate::trash::{self, RemovalFailure};
 
 pub(crate) use host::workspace::WORKSPACE;
+
+/// Ignored entries that a project often needs and that `.worktreeinclude` or `setup` can provide.
+const OFFERED: [&str; 4] = [".env", ".venv", "node_modules", "vendor"];
 
 /// The variables of a client's environment that workspaces depend on.
 struct ClientEnv<'a> {
@@ -113,6 +116,28 @@ pub(crate) fn decide(
     Ok(WorkspacePlace { workspace: chosen, cwd: text(&cwd)? })
 }
 
+/// Checks that the uncommitted changes of the user can be copied into a chosen workspace, if that is
+/// requested. Blocks.
+///
+/// # Errors
+///
+/// [`PlanError`], such as for an unfinished merge.
+pub(crate) fn check_carry(
+    place: &WorkspacePlace,
+    request: &LaunchRequest,
+) -> Result<(), PlanError> {
+    if !request.carry || !place.workspace.is_git() {
+        return Ok(());
+    }
+    let client = ClientEnv::new(|name| request.client_env.get(name).map(String::as_str));
+    let git = Git::new(client.search, client.home, Trust::Agent);
+    let dir = &place.workspace.source;
+    match workspace::obstacle_to_carrying(&git, Path::new(dir))? {
+        Some(why) => Err(PlanError::Carry { dir: dir.clone(), why }),
+        None => Ok(()),
+    }
+}
+
 /// Returns a directory as a shared workspace.
 pub(crate) fn shared_place(dir: &str) -> WorkspacePlace {
     let workspace = Workspace {
@@ -154,6 +179,39 @@ pub(crate) fn uncommitted_files(record: &LaunchRecord) -> Option<UncommittedFile
     let git = Git::new(client.search, client.home, Trust::Agent);
     let count = git.status(Path::new(&workspace.source)).ok()?.len();
     (count > 0).then(|| UncommittedFiles { dir: workspace.source.clone(), count })
+}
+
+/// Returns the changes in the worktree or clone of an ended pane; `None` if they cannot be counted.
+/// Runs git, and blocks.
+pub(crate) fn changes(pane_dir: &Path) -> Option<WorkspaceChanges> {
+    let record = WorkspaceRecord::read(pane_dir).ok().flatten()?;
+    let workspace::TreeChanges { files, added, removed, uncommitted } =
+        record.changes().ok().flatten()?;
+    let is_clone = record.workspace.kind == WorkspaceKind::Clone;
+    let source = record.workspace.source;
+    Some(WorkspaceChanges { source, is_clone, files, added, removed, uncommitted })
+}
+
+/// Returns which of the [`OFFERED`] entries of the user's work tree a new worktree or clone lacks
+/// because git ignores them. Runs git only if there are any, and blocks.
+pub(crate) fn absent_files(record: &LaunchRecord) -> Vec<String> {
+    let workspace = record.workspace.as_ref().filter(|workspace| workspace.is_git());
+    let Some(workspace) = workspace else { return Vec::new() };
+    let (source, tree) = (Path::new(&workspace.source), Path::new(&workspace.path));
+    let is_absent = |name: &&str| {
+        source.join(name).symlink_metadata().is_ok() && tree.join(name).symlink_metadata().is_err()
+    };
+    let absent: Vec<&str> = OFFERED.into_iter().filter(is_absent).collect();
+    if absent.is_empty() {
+        return Vec::new();
+    }
+    let client = ClientEnv::new(|name| record.env.get(name));
+    let git = Git::new(client.search, client.home, Trust::Agent);
+    let words = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "--"];
+    // An ignored directory is listed with a slash at its end.
+    let ignored = git.line(source, &[&words[..], &absent].concat()).unwrap_or_default();
+    let is_ignored = |name: &&str| ignored.lines().any(|line| line.trim_end_matches('/') == *name);
+    absent.into_iter().filter(is_ignored).map(str::to_owned).collect()
 }
 
 /// Names in plans, which may not exist yet.
@@ -240,8 +298,14 @@ impl Workspaces {
         Ok((place, Some(Reservation { reserved, branch, work_dir })))
     }
 
-    /// Creates the workspace of a planned pane. Blocks.
-    pub(crate) fn make(&self, pane_dir: &Path, record: &LaunchRecord) -> Result<(), StartError> {
+    /// Creates the workspace of a planned pane, on request with the uncommitted changes of the user.
+    /// Blocks.
+    pub(crate) fn make(
+        &self,
+        pane_dir: &Path,
+        record: &LaunchRecord,
+        carry: bool,
+    ) -> Result<(), StartError> {
         let Some(workspace) = &record.workspace else { return Ok(()) };
         let client = ClientEnv::new(|name| record.env.get(name));
         workspace::make(&WorkspacePlan {
@@ -252,6 +316,7 @@ impl Workspaces {
             search: client.search,
             home: client.home,
             limit: limit(record.limits),
+            carry,
         })?;
         if !workspace.is_git() {
             return Ok(());

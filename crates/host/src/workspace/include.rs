@@ -83,7 +83,8 @@ fn literal(name: &Path) -> std::ffi::OsString {
     word
 }
 
-fn names(output: &[u8]) -> Vec<PathBuf> {
+/// Splits output of git in which each name ends with a zero byte.
+pub(super) fn names(output: &[u8]) -> Vec<PathBuf> {
     let names = output.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
@@ -99,7 +100,7 @@ fn is_inside(path: &Path, tree: &Path) -> bool {
 }
 
 /// Creates the parent directories of a file. Returns false if one of them is a link.
-fn make_parents(to: &Path, name: &Path) -> Result<bool, FileError> {
+pub(super) fn make_parents(to: &Path, name: &Path) -> Result<bool, FileError> {
     let mut dir = to.to_owned();
     for part in name.parent().into_iter().flat_map(Path::components) {
         dir.push(part);

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use model::{Workspace, WorkspaceKind};
 
-use super::{LOCK, MANIFEST, WorkDir, WorkspaceError, WorkspacePlan, WorkspaceRecord, include};
+use super::{
+    LOCK, MANIFEST, WorkDir, WorkspaceError, WorkspacePlan, WorkspaceRecord, carry, include,
+};
 use crate::file::Durability;
 use crate::git::{Git, RepositoryLock};
 use crate::{copy, hooks, record};
@@ -55,6 +57,9 @@ pub fn make(plan: &WorkspacePlan<'_>) -> Result<(), WorkspaceError> {
             hooks::point("workspace.listed");
             let words = ["reset", "--quiet", "--hard"];
             git.run_with_lock(record.path(), &words, Some(&fill_lock))?;
+            if plan.carry {
+                carry::carry(&record, limit, &fill_lock)?;
+            }
             let manifest = include::copy_listed(&record, limit)?;
             record::write(&pane_dir.join(MANIFEST), &manifest, Durability::ProcessCrash)?;
         }

@@ -4,6 +4,8 @@
 //! that a partially created or removed tree can be cleaned up. Each step of the removal is idempotent.
 
 mod build_output;
+mod carry;
+mod changes;
 mod contents;
 mod include;
 mod late_write;
@@ -23,6 +25,8 @@ use model::{Workspace, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 
 pub use late_write::{FILE_TIME_RESOLUTION, find_late_write};
+pub use carry::obstacle_to_carrying;
+pub use changes::TreeChanges;
 pub use make::make;
 pub use unsaved::Work;
 pub use work::{PaneRemoval, SessionRemoval, find, find_in_session};
@@ -80,6 +84,8 @@ pub struct WorkspacePlan<'a> {
     pub home: Option<&'a str>,
     /// Maximum number of bytes of copied files.
     pub limit: u64,
+    /// Whether the user's uncommitted changes are copied into a worktree or clone.
+    pub carry: bool,
 }
 
 /// Failure to create, inspect or remove a working tree.
@@ -102,6 +108,14 @@ pub enum WorkspaceError {
         /// Description of the problem.
         why: String,
     },
+    /// The uncommitted changes of the user cannot be copied.
+    #[error("cannot carry the uncommitted changes of `{}`: {why}", dir.display())]
+    Carry {
+        /// The user's work tree.
+        dir: PathBuf,
+        /// Description of the problem.
+        why: String,
+    },
 }
 
 impl WorkspaceError {
@@ -116,7 +130,7 @@ impl WorkspaceError {
                     .iter()
                     .any(|no| why.contains(no))
             }
-            Self::Git(_) | Self::Record(_) | Self::Include { .. } => false,
+            Self::Git(_) | Self::Record(_) | Self::Include { .. } | Self::Carry { .. } => false,
         }
     }
 }

@@ -32,6 +32,9 @@ pub struct WantedPane {
     /// Its kind of workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceKind>,
+    /// Whether uncommitted changes are copied into its workspace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carry: bool,
     /// Its isolation method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Method>,
@@ -149,6 +152,7 @@ fn one(pane: &TeamPane, name: Name, base: &str) -> WantedPane {
         agent: pane.agent.clone(),
         unit: pane.unit.clone(),
         workspace: pane.workspace,
+        carry: pane.carry,
         isolation: pane.isolation,
         cwd: cwd.to_string_lossy().into_owned(),
         env: pane.env.clone(),

@@ -99,8 +99,8 @@ fn step(current: &[CurrentPane], wanted: &WantedPane) -> Step {
     Step { pane: wanted.name.clone(), action, why }
 }
 
-/// Returns the differences. Keys that only affect the first start (`prompt`, `after`, `ready`) are
-/// ignored.
+/// Returns the differences. Keys that only affect the first start (`carry`, `prompt`, `after`, `ready`)
+/// are ignored.
 fn differences(was: &WantedPane, wanted: &WantedPane) -> Vec<String> {
     fn words(command: &[String]) -> String {
         command.join(" ")

@@ -50,6 +50,9 @@ pub struct TeamPane {
     /// The kind of workspace.
     #[serde(default)]
     pub workspace: Option<WorkspaceKind>,
+    /// Whether the uncommitted changes of the directory are copied into a worktree or clone.
+    #[serde(default)]
+    pub carry: bool,
     /// How its agent is isolated.
     #[serde(default)]
     pub isolation: Option<IsolationMethod>,

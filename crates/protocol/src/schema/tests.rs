@@ -172,7 +172,7 @@ fn team_matches_model() {
         "session": "web", "template": "t", "mode": "legacy", "env": {"A": "1"},
         "pane": [{
             "name": "dev", "role": "dev", "agent": "claude", "unit": "u", "workspace": "worktree",
-            "isolation": "home", "cwd": "/w", "env": {"B": "2"}, "command": ["c"], "args": ["a"],
+            "carry": true, "isolation": "home", "cwd": "/w", "env": {"B": "2"}, "command": ["c"], "args": ["a"],
             "prompt": "p", "after": ["db"], "count": 3, "limits": ["disk=1G"],
             "ready": {"text": "ok", "port": true, "idle": true, "timeout": 5},
         }],

@@ -94,6 +94,7 @@ fn launch_request(api: &Api, body: AgentBody, project: Option<String>) -> Launch
         agent: body.agent,
         isolation: body.isolation,
         workspace: if no_directory { Some(WorkspaceKind::Empty) } else { body.workspace },
+        carry: body.carry,
         command,
         cwd: cwd.unwrap_or_else(|| api.users_home()),
         env: body.env,

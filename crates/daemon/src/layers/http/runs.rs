@@ -73,6 +73,7 @@ fn pane(body: AgentBody) -> TeamPane {
         agent: body.agent,
         unit: body.unit,
         workspace: body.workspace,
+        carry: body.carry,
         isolation: body.isolation,
         cwd: body.cwd,
         env: body.env,
