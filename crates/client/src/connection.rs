@@ -1,6 +1,7 @@
 //! One connection to a daemon or keeper.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use protocol::{ErrorBody, ErrorCode, FrameError, control, pane};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::socket::connect_in;
+use crate::socket::{connect_in, send_with_descriptor};
 
 /// Why an operation on a connection failed.
 #[derive(Debug, thiserror::Error)]
@@ -184,6 +185,24 @@ impl Connection {
         request: &pane::Request,
     ) -> Result<pane::Response, ConnectionError> {
         match self.exchange(request)? {
+            pane::Reply::Ok(response) => Ok(response),
+            pane::Reply::Error(body) => Err(body.into()),
+        }
+    }
+
+    /// Sends a request with a descriptor to a keeper and waits for the reply.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionError`]; [`ConnectionError::Remote`] is the keeper's error.
+    pub fn ask_keeper_with(
+        &mut self,
+        request: &pane::Request,
+        descriptor: BorrowedFd<'_>,
+    ) -> Result<pane::Response, ConnectionError> {
+        let frame = Frame::json(Kind::Request, request);
+        send_with_descriptor(&self.stream, &frame, descriptor).map_err(ConnectionError::stream)?;
+        match parse(&self.receive()?, Kind::Reply)? {
             pane::Reply::Ok(response) => Ok(response),
             pane::Reply::Error(body) => Err(body.into()),
         }

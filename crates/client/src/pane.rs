@@ -1,7 +1,6 @@
 //! The stream of one pane, from its keeper.
 
-use std::io::{self, IoSlice, Read as _, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,10 +11,9 @@ use model::{Ending, Size};
 use protocol::Decoder;
 use protocol::frame::{Frame, Kind};
 use protocol::pane::{Attach, Attached, DetachReason, Detached, Reply, SOCKET, View};
-use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::connection::{Connection, ConnectionError};
+use crate::socket::send_with_descriptor;
 
 /// How long the handshake with a keeper may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -332,29 +330,4 @@ fn with_offset(mut frame: Frame) -> Result<(u64, Vec<u8>), ConnectionError> {
     };
     frame.body.drain(..offset.len());
     Ok((u64::from_le_bytes(offset), frame.body))
-}
-
-/// Sends a frame with a descriptor, which the keeper receives with the first byte.
-fn send_with_descriptor(
-    to: &UnixStream,
-    frame: &Frame,
-    descriptor: BorrowedFd<'_>,
-) -> io::Result<()> {
-    let bytes = frame.encode();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    assert!(
-        control.push(SendAncillaryMessage::ScmRights(&descriptors)),
-        "the buffer has space for one descriptor"
-    );
-    let sent = loop {
-        let parts = [IoSlice::new(&bytes)];
-        match sendmsg(to.as_fd(), &parts, &mut control, SendFlags::NOSIGNAL) {
-            Ok(sent) => break sent,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    };
-    (&mut &*to).write_all(&bytes[sent..])
 }

@@ -1,14 +1,18 @@
 //! Connections to the sockets of the user's own servers, with addresses of any length.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::AsRawFd as _;
+use std::io::{self, IoSlice, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use protocol::frame::Frame;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 
 /// A server that another user controls or could replace.
@@ -70,6 +74,31 @@ fn check_directory(dir: &File) -> io::Result<()> {
         return Err(ForeignServer::Writable(found.mode() & 0o7777).into());
     }
     Ok(())
+}
+
+/// Sends a frame with a descriptor, which the keeper receives with the first byte.
+pub(crate) fn send_with_descriptor(
+    to: &UnixStream,
+    frame: &Frame,
+    descriptor: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let bytes = frame.encode();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    assert!(
+        control.push(SendAncillaryMessage::ScmRights(&descriptors)),
+        "the buffer has space for one descriptor"
+    );
+    let sent = loop {
+        let parts = [IoSlice::new(&bytes)];
+        match sendmsg(to.as_fd(), &parts, &mut control, SendFlags::NOSIGNAL) {
+            Ok(sent) => break sent,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    (&mut &*to).write_all(&bytes[sent..])
 }
 
 #[cfg(test)]

@@ -43,4 +43,5 @@ mod wire;
 pub use boot::{RunningDaemon, Setup, StartError, run};
 pub use host::descriptors::close_inherited;
 pub use host::hooks;
+pub use host::own_pane;
 pub use host::{StateRoot, config, team};

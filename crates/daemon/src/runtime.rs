@@ -39,6 +39,8 @@ pub(crate) struct Runtime {
     pub(crate) ending: CancellationToken,
     /// Problems found at startup, as text for the user.
     problems: Mutex<Vec<String>>,
+    /// The current step of recovery, as text for clients that wait for it.
+    recovery_step: Mutex<&'static str>,
 }
 
 impl Runtime {
@@ -66,6 +68,7 @@ impl Runtime {
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             problems: Mutex::default(),
+            recovery_step: Mutex::new("opening the registry"),
         }
     }
 
@@ -90,6 +93,16 @@ impl Runtime {
     /// Returns the problems found at startup.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.problems.lock().clone()
+    }
+
+    /// Records the current step of recovery.
+    pub(crate) fn enter_recovery_step(&self, step: &'static str) {
+        *self.recovery_step.lock() = step;
+    }
+
+    /// Returns the current step of recovery.
+    pub(crate) fn recovery_step(&self) -> &'static str {
+        *self.recovery_step.lock()
     }
 
     /// Logs a problem and keeps it for `ls`, `daemon status` and `doctor`.

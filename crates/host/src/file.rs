@@ -1,10 +1,13 @@
 //! Atomic file replacement, private directories, and the file error type.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Opens a named pipe without waiting for its other end. Regular files ignore it.
+pub(crate) const NONBLOCK: i32 = libc::O_NONBLOCK;
 
 /// An operation on a file that the operating system refused.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +83,22 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// Reads a regular file. Anything else at `path`, such as a named pipe, is an error: opening or
+/// reading it could block forever.
+///
+/// # Errors
+///
+/// Any error of the operating system.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Syncs a file to the disk; does nothing if it does not exist.
 ///
 /// # Errors
@@ -98,7 +117,8 @@ pub fn sync(path: &Path) -> Result<(), FileError> {
 ///
 /// [`FileError`].
 pub fn sync_dir(dir: &Path) -> Result<(), FileError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(FileError::when("sync", dir))
+    let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(dir);
+    opened.and_then(|dir| dir.sync_all()).map_err(FileError::when("sync", dir))
 }
 
 /// Creates a directory with mode 0700; succeeds if it exists.
@@ -127,6 +147,7 @@ pub fn open_append(path: &Path) -> Result<File, FileError> {
         .append(true)
         .create(true)
         .mode(0o600)
+        .custom_flags(NONBLOCK)
         .open(path)
         .map_err(FileError::when("open", path))
 }
@@ -171,6 +192,21 @@ mod tests {
         let error = write_atomic(&path, b"one", Durability::ProcessCrash).unwrap_err();
 
         assert!(error.to_string().contains("missing/record"), "{error}");
+    }
+
+    #[test]
+    fn named_pipe_is_an_error_and_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record");
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+
+        assert_eq!(read_regular(&path).unwrap_err().to_string(), "not a regular file");
+        assert!(open_append(&path).is_err());
+        assert!(sync(&path).is_err());
+        assert!(crate::lock::take_file(&path).is_err());
+        assert!(!crate::lock::is_held(&path));
     }
 
     #[test]

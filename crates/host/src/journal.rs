@@ -48,7 +48,7 @@ impl Journal {
     ///
     /// [`FileError`].
     pub fn open<T: Serialize + DeserializeOwned>(path: &Path) -> Result<Opened<T>, FileError> {
-        let bytes = match std::fs::read(path) {
+        let bytes = match file::read_regular(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(FileError::when("read", path)(error)),

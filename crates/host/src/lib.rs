@@ -23,6 +23,7 @@ pub mod lock_store;
 pub mod log;
 pub mod mounts;
 pub mod open_files;
+pub mod own_pane;
 pub mod own_processes;
 pub mod pane_dirs;
 pub mod ports;

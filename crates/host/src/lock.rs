@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use crate::file::FileError;
+use crate::file::{FileError, NONBLOCK};
 
 /// An exclusive lock, held until dropped.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ impl Lock {
 ///
 /// [`FileError`].
 pub fn take_dir(dir: &Path) -> Result<Option<Lock>, FileError> {
-    take(File::open(dir), dir)
+    let flags = libc::O_DIRECTORY | NONBLOCK;
+    take(OpenOptions::new().read(true).custom_flags(flags).open(dir), dir)
 }
 
 /// Takes the lock on a file, which is created if it is missing; `None` if it is held.
@@ -42,8 +43,9 @@ pub fn take_dir(dir: &Path) -> Result<Option<Lock>, FileError> {
 ///
 /// [`FileError`].
 pub fn take_file(path: &Path) -> Result<Option<Lock>, FileError> {
-    let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
-    take(open, path)
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(NONBLOCK);
+    take(options.open(path), path)
 }
 
 fn take(opened: io::Result<File>, path: &Path) -> Result<Option<Lock>, FileError> {

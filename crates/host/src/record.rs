@@ -6,7 +6,6 @@
 //!
 //! A damaged record is never accepted, and a record of a newer format is never overwritten.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +90,7 @@ pub fn rebased<T: Serialize + DeserializeOwned>(value: &T, from: &str, to: &str)
 /// [`RecordError`]; [`RecordError::Missing`] if there is no file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
     let damaged = |why: String| RecordError::Damaged { path: path.to_owned(), why };
-    let bytes = match fs::read(path) {
+    let bytes = match file::read_regular(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(RecordError::Missing(path.to_owned()));

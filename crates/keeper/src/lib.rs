@@ -13,6 +13,7 @@
 //! keeper), `log/` (the output) and `exit.json` (how the pane ended, written last).
 
 mod client;
+mod daemon;
 mod display;
 mod event_log;
 mod follower_pace;

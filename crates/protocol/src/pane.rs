@@ -142,6 +142,14 @@ pub enum Request {
     SetLimits(Limits),
     /// Thaw the processes of a frozen pane: [`Response::Done`].
     Thaw,
+    /// Start the daemon, outside of the limits and the environment of the pane. A descriptor passed
+    /// with the request becomes its standard output, on which it reports that it is ready. Replies
+    /// with [`Response::Done`] when the process is started.
+    StartDaemon {
+        /// The release of the client. A keeper of another release refuses: it would start a daemon
+        /// of its own release.
+        version: String,
+    },
 }
 
 /// A keeper's reply to a request.

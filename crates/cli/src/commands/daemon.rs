@@ -6,8 +6,12 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::daemon::own_pane::{self, OwnPane};
+use client::Connection;
+use model::authority::Denied;
 use model::team::Team;
 use protocol::control::{DaemonStatus, Request, Response};
+use protocol::pane::{Request as KeeperRequest, SOCKET as KEEPER_SOCKET};
 use protocol::{ErrorBody, ErrorCode};
 use serde::Serialize;
 
@@ -22,6 +26,9 @@ pub(super) use ::daemon::config::{Loaded, Origin};
 /// How long a daemon without a socket may take to end.
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long a keeper may take for each step of starting the daemon.
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Output of `daemon stop --json`.
 #[derive(Serialize)]
 struct Stopped {
@@ -32,7 +39,10 @@ struct Stopped {
 pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Failure> {
     match command {
         DaemonCommand::Run(args) => serve(context, args),
-        DaemonCommand::Start => report(context, &mut Link::new(context)),
+        DaemonCommand::Start => {
+            refuse_in_pane(context)?;
+            report(context, &mut Link::new(context))
+        }
         DaemonCommand::Stop => stop(context),
         DaemonCommand::Status => report(context, &mut Link::to_running(context)),
     }
@@ -114,25 +124,57 @@ fn stop(context: &Context) -> Result<(), Failure> {
     })
 }
 
+/// Refuses to start the daemon from inside a pane, by the rule that the daemon applies to requests.
+fn refuse_in_pane(context: &Context) -> Result<(), ErrorBody> {
+    let why = match own_pane::of_this_process(&context.home) {
+        OwnPane::Outside => return Ok(()),
+        OwnPane::Inside { pane, .. } => Denied::Administration { pane }.to_string(),
+        OwnPane::Unknown(why) => format!("cannot determine the origin of the command: {why}"),
+    };
+    Err(ErrorBody::new(ErrorCode::Conflict, why).hint("run this outside of panes"))
+}
+
 /// Runs as the daemon until it is stopped.
 fn serve(context: &Context, args: &DaemonRunArgs) -> Result<(), Failure> {
     let exe = context.exe()?;
     if !args.detached {
+        refuse_in_pane(context)?;
         return Ok(start(context, exe, None)?);
+    }
+    if is_started_by_keeper(context) {
+        return Ok(());
     }
     let ready =
         detach_from_client().map_err(|error| Failure::io("detach from the client", &error))?;
     Ok(start(context, exe, Some(ready))?)
 }
 
+/// Has the keeper start the daemon in place of this process, if this process runs in a pane: the
+/// limits and the environment of a pane must not apply to the daemon. Returns whether it did. A
+/// keeper of another release does not; then the daemon runs in this process.
+fn is_started_by_keeper(context: &Context) -> bool {
+    let pane = own_pane::of_this_process(&context.home);
+    let OwnPane::Inside { keeper: Some(keeper), .. } = pane else { return false };
+    if own_pane::is_started_by(keeper.pid) {
+        return false;
+    }
+    let request = KeeperRequest::StartDaemon { version: env!("CARGO_PKG_VERSION").to_owned() };
+    let connection = Connection::open_timeout(&keeper.dir, KEEPER_SOCKET, KEEPER_TIMEOUT);
+    let asked =
+        connection.and_then(|mut keeper| keeper.ask_keeper_with(&request, io::stdout().as_fd()));
+    asked.is_ok()
+}
+
 /// Detaches from the client that started this process, and returns the pipe to report readiness
-/// on. Standard output is redirected to `/dev/null`.
+/// on. Standard input and output are redirected to `/dev/null`.
 fn detach_from_client() -> io::Result<File> {
     ::daemon::close_inherited()?;
     // Fails only for a process group leader, which a child of the client is not.
     let _leader = rustix::process::setsid();
     let ready = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
     Ok(ready)
 }
 

@@ -42,6 +42,10 @@ const TASK_GRACE: Duration = Duration::from_secs(2);
 /// How long a daemon that cannot recover tells clients the reason before it exits.
 const FAILURE_GRACE: Duration = Duration::from_secs(2);
 
+/// How long recovery may take. Reading thousands of records takes seconds; only a file system or a
+/// lock that does not respond takes longer.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// The parameters of a daemon.
 #[derive(Debug)]
 pub struct Setup {
@@ -69,6 +73,12 @@ pub enum StartError {
     /// The registry cannot be opened or recovered.
     #[error(transparent)]
     Registry(#[from] StoreError),
+    /// Recovery took too long.
+    #[error("not finished after {} s ({step})", RECOVERY_TIMEOUT.as_secs())]
+    RecoveryTimedOut {
+        /// The step that was not finished.
+        step: &'static str,
+    },
     /// Another system call failed.
     #[error("cannot start the daemon: {0}")]
     System(#[from] io::Error),
@@ -90,7 +100,10 @@ impl From<&StartError> for ErrorBody {
             }
             StartError::Registry(error) if error.is_full() => body.hint("make room on the disk"),
             StartError::File(error) if error.is_full() => body.hint("make room on the disk"),
-            StartError::File(_) | StartError::Registry(_) | StartError::System(_) => body,
+            StartError::File(_)
+            | StartError::Registry(_)
+            | StartError::RecoveryTimedOut { .. }
+            | StartError::System(_) => body,
         }
     }
 }
@@ -287,12 +300,16 @@ async fn serve(
     }
     services.registry.close().await;
     services.coordination.locks.close().await;
-    Ok(recovered?)
+    recovered
 }
 
 /// Returns the reason for a failed recovery, with advice.
-fn failure_text(error: &StoreError) -> String {
-    let hint = if error.is_full() { "; make room on the disk" } else { "" };
+fn failure_text(error: &StartError) -> String {
+    let hint = match error {
+        StartError::Registry(error) if error.is_full() => "; make room on the disk",
+        StartError::RecoveryTimedOut { .. } => "; see `daemon.log` in the run directory",
+        _ => "",
+    };
     format!("the daemon cannot recover its state: {error}{hint}")
 }
 
@@ -305,10 +322,18 @@ fn start_background_tasks(services: &Services, updates: AgentUpdates) {
     tasks.spawn(Arc::clone(&services.coordination).watch_shared_trees());
 }
 
-/// Recovers the registry and the panes, then undoes runs that the last daemon left incomplete.
-async fn recover(services: &Arc<Services>, set_aside: Vec<SetAside>) -> Result<(), StoreError> {
-    Box::pin(Recovery(services).run(set_aside)).await?;
-    Box::pin(operations::roll_back_pending(services)).await
+/// Recovers the registry and the panes, then undoes runs that the last daemon left incomplete, within
+/// [`RECOVERY_TIMEOUT`].
+async fn recover(services: &Arc<Services>, set_aside: Vec<SetAside>) -> Result<(), StartError> {
+    let recovery = async {
+        Box::pin(Recovery(services).run(set_aside)).await?;
+        services.runtime.enter_recovery_step("undoing incomplete runs");
+        Box::pin(operations::roll_back_pending(services)).await
+    };
+    match tokio::time::timeout(RECOVERY_TIMEOUT, recovery).await {
+        Ok(recovered) => Ok(recovered?),
+        Err(_) => Err(StartError::RecoveryTimedOut { step: services.runtime.recovery_step() }),
+    }
 }
 
 /// The signals that the daemon handles.

@@ -205,8 +205,8 @@ impl Recipient {
 
 /// Returns whether an agent's settings file contains the hook for prompts. Blocks.
 fn has_prompt_hook(settings: &Path) -> bool {
-    let text = std::fs::read_to_string(settings).unwrap_or_default();
-    text.contains(&format!(" hook {} ", HookEvent::Prompt))
+    let text = host::file::read_regular(settings).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains(&format!(" hook {} ", HookEvent::Prompt))
 }
 
 /// Reads the end of a file. Blocks.

@@ -13,6 +13,7 @@ use protocol::pane_io::Typing;
 
 use super::Pane;
 use crate::client::Role;
+use crate::daemon;
 use crate::display::{Display, Tty};
 use crate::input::{Item, MAX_QUEUED};
 use crate::prefix::Command;
@@ -89,6 +90,12 @@ impl Pane {
             }
             Request::SetLimits(limits) => self.set_limits(limits, now),
             Request::Thaw => self.thaw(now),
+            Request::StartDaemon { version } => {
+                match daemon::start(&version, self.clients[at].take_descriptor()) {
+                    Ok(()) => Reply::Ok(Response::Done),
+                    Err(body) => Reply::Error(body),
+                }
+            }
         };
         self.clients[at].send(&Frame::json(Kind::Reply, &reply));
     }

@@ -55,19 +55,24 @@ impl Recovery<'_> {
     ///
     /// [`StoreError`]; directories may have been moved to the trash, nothing else has changed.
     pub(super) async fn run(&self, damaged: Vec<SetAside>) -> Result<(), StoreError> {
+        self.0.runtime.enter_recovery_step("reading the registry");
         let rows = self.0.registry.rows().await?;
         let rebuilding = rows.sessions.is_empty();
+        self.0.runtime.enter_recovery_step("reading the records of sessions and panes");
         let (runtime, known) = (Arc::clone(&self.0.runtime), rows.panes);
         let mut scan =
             run_blocking(move || scan(&runtime.root, &runtime.examined_root, &known)).await;
         self.note_problems(&mut scan, damaged);
         let decided: Vec<(ScannedPane, Decision)> =
             std::mem::take(&mut scan.panes).into_iter().map(decide_pane).collect();
+        self.0.runtime.enter_recovery_step("removing the directories of closed panes");
         let decided = self.retire_panes(decided).await;
+        self.0.runtime.enter_recovery_step("updating the registry");
         let changes =
             Changes::new(&decided, &scan, rebuilding).rebased(&self.0.runtime.examined_root);
         let applied = self.0.registry.change(move |change| changes.apply(change)).await?;
         self.retire_sessions(&applied, &scan).await;
+        self.0.runtime.enter_recovery_step("writing the records of sessions and panes");
         self.write_records(&applied, &decided, &scan).await;
         let count = decided.len();
         let config = self.0.runtime.config().await;

@@ -7,7 +7,7 @@ use protocol::ErrorBody;
 use protocol::control::{Request, Response};
 
 use super::Control;
-use super::declaration::{audit_event, is_frequent, required_access};
+use super::declaration::{audit, is_frequent, required_access};
 use super::wording::error_body;
 use crate::fault::Failure;
 use crate::operations::access::authorize;
@@ -40,9 +40,9 @@ impl Control {
         if required_access(&request) == Access::Administer {
             authorize(services, caller, Access::Administer, None).await?;
         }
-        let (audit_event, frequent) = (audit_event(&request), is_frequent(&request));
+        let (event, frequent) = (audit(&request).event(), is_frequent(&request));
         let response = Box::pin(self.run(caller, request)).await?;
-        match audit_event {
+        match event {
             Some(event) if frequent => services.registry.queue_event(event).await,
             Some(event) => services.registry.record(event).await,
             None => {}

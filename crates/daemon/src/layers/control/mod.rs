@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use self::declaration::{audit_event, is_mutation};
+use self::declaration::{audit, is_mutation};
 use crate::layers::http::Http;
 use crate::operations::Services;
 use crate::operations::access::authorize;
@@ -39,6 +39,10 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout for the greeting of a client.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time that a connection waits for recovery before it is told to try again. It is shorter than
+/// the time that clients wait for a greeting.
+const RECOVERY_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The time that shutdown waits for running requests.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
@@ -163,10 +167,16 @@ impl Control {
     async fn establish_caller(&self, stream: &UnixStream) -> Result<Caller, String> {
         let mut recovered = self.recovered.subscribe();
         tokio::select! {
+            // Usually recovery is complete, and no timer is needed.
+            biased;
             ready = recovered.wait_for(|state| *state != RecoveryState::Running) => {
                 if let Ok(state) = ready && let RecoveryState::Failed(why) = &*state {
                     return Err(why.clone());
                 }
+            }
+            () = tokio::time::sleep(RECOVERY_PATIENCE) => {
+                let step = self.services.runtime.recovery_step();
+                return Err(format!("the daemon is still recovering ({step}); try again later"));
             }
             () = self.services.runtime.ending.cancelled() => {}
         }
@@ -212,7 +222,7 @@ impl Control {
                 return Ok(Next::Continue);
             }
             info!("stop requested");
-            if let Some(event) = audit_event(&request) {
+            if let Some(event) = audit(&request).event() {
                 as_caller(caller, services.registry.record(event)).await;
             }
             let written = frames.write(&reply(Ok(Response::Done))).await;
