@@ -100,7 +100,7 @@ fn shared_name_means_the_live_pane_or_lists_the_candidates() {
     assert_eq!(home.show("dev")["id"], live["id"]);
     home.ccmux(&["stop", "dev"]).ok();
 
-    for word in ["show", "stop", "send"] {
+    for word in ["show", "stop", "env"] {
         let refused = home.ccmux(&[word, "dev"]).fails_with(4);
         assert!(refused.contains("a/dev") && refused.contains("b/dev"), "{word}: {refused}");
     }
@@ -148,8 +148,7 @@ fn session_and_pane_identify_a_pane_in_every_command() {
         &["env", "web/dev"],
         &["message", "ls", "--pane", "web/dev"],
         &["lock", "acquire", "x", "--pane", "web/dev"],
-        &["lock", "release", "x", "--pane", "web/dev"],
-        &["thaw", "web/dev"],
+        &["lock", "ls", "--pane", "web/dev"],
         &["stop", "web/dev"],
         &["restore", "web/dev"],
         &["rename", "web/dev", "dev2"],
@@ -157,6 +156,8 @@ fn session_and_pane_identify_a_pane_in_every_command() {
     ] {
         home.ccmux(words).timeout(LONG).ok();
     }
+    let thawed = home.ccmux(&["thaw", "api/dev"]).fails_with(4);
+    assert!(thawed.contains("not frozen"), "{thawed}");
     assert_eq!(home.show("api/dev")["state"], "running");
     let log = home.ccmux(&["read", "api/dev", "--log"]).ok();
     assert_eq!(log, "", "nothing reached the other pane");

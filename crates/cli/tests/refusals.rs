@@ -79,9 +79,9 @@ fn purge_of_a_session_with_work_is_refused_and_stops_nothing() {
     let refused = home.ccmux(&["purge", "web", "--yes"]).fails_with(4);
     assert!(refused.contains("session web keeps running"), "{refused}");
     let refused = http.delete("/v1/sessions/web").expect(409);
-    assert!(refused["error"].as_str().unwrap().contains("keeps running"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("keeps running"), "{refused}");
     let refused = http.delete("/v1/panes/dev").expect(409);
-    assert!(refused["error"].as_str().unwrap().contains("keeps running"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("keeps running"), "{refused}");
 
     for pane in [&dev, &other] {
         assert!(process::is_alive(&pane.head), "{} was stopped", pane.name);
@@ -182,7 +182,11 @@ fn bare_command_asks_whether_to_restore_interrupted_panes() {
     let refused = bare();
     refused.wait_for(question);
     refused.send("n\n");
-    refused.wait_for("`ccmux restore` restores interrupted panes later");
+    // A new pane is shown right after it, on the alternate screen.
+    let note = "`ccmux restore` restores interrupted panes later";
+    refused.wait_until("the note is printed", |view| {
+        String::from_utf8_lossy(view.raw()).contains(note)
+    });
     assert_eq!(home.show("dev")["state"], "lost");
 
     let accepted = bare();

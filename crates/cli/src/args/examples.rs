@@ -84,8 +84,8 @@ Examples:
 
 pub(super) const RESTORE: &str = "\
 A restored pane gets its original command, arguments, environment, directory and size. Its agent
-resumes the last conversation. A pane was interrupted if a crash or a reboot ended it:
-its program did not exit by itself, and the pane was not stopped or closed.
+resumes the last conversation. A pane was interrupted if a crash or a reboot ended it: its program
+did not exit by itself, and the pane was not stopped or closed.
 
 Examples:
   ccmux restore                      every pane that was interrupted
