@@ -361,9 +361,13 @@ pub(crate) struct StopArgs {
 #[command(after_help = examples::RESTORE)]
 pub(crate) struct RestoreArgs {
     /// Panes, or sessions to restore all their exited panes: name, ID, unique ID prefix, or
-    /// SESSION/PANE
-    #[arg(required = true, value_name = "TARGET")]
+    /// SESSION/PANE (default: all panes that were interrupted)
+    #[arg(value_name = "TARGET")]
     pub(crate) ids: Vec<String>,
+
+    /// Restore all ended panes, also those that exited or were stopped
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) all: bool,
 }
 
 /// Arguments of `close`.
@@ -371,8 +375,12 @@ pub(crate) struct RestoreArgs {
 #[command(after_help = examples::CLOSE)]
 pub(crate) struct CloseArgs {
     /// Panes: name, ID, unique ID prefix, or SESSION/PANE
-    #[arg(required = true, value_name = "PANE")]
+    #[arg(required_unless_present = "ended", value_name = "PANE")]
     pub(crate) ids: Vec<String>,
+
+    /// Close all ended panes, except those with unsaved work and those that were interrupted
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) ended: bool,
 
     /// Seconds to wait for processes to exit before killing them
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
@@ -572,7 +580,8 @@ mod tests {
     fn invalid_command_lines_are_rejected() {
         let cases: &[(&[&str], ErrorKind)] = &[
             (&["new", "--isolation", "jail"], ErrorKind::ValueValidation),
-            (&["restore"], ErrorKind::MissingRequiredArgument),
+            (&["restore", "a", "--all"], ErrorKind::ArgumentConflict),
+            (&["close", "a", "--ended"], ErrorKind::ArgumentConflict),
             (&["new", "--workspace", "branch"], ErrorKind::ValueValidation),
             (&["new", "--templates", "t"], ErrorKind::UnknownArgument),
             (&["new", "--size", "80"], ErrorKind::ValueValidation),

@@ -399,6 +399,7 @@ mod tests {
             live: None,
             locks: Vec::new(),
             conflicts: Vec::new(),
+            interrupted: false,
             problem: None,
         }
     }

@@ -138,15 +138,33 @@ impl Output {
     ///
     /// [`Failure`] if the answer cannot be read.
     pub(crate) fn confirm(&self, question: &str) -> Result<Option<bool>, Failure> {
+        let answer = self.ask(&format!("{question} [y/N] "))?;
+        Ok(answer.map(|line| matches!(line.trim(), "y" | "yes")))
+    }
+
+    /// Asks a yes/no question on the terminal, to which an empty line means yes. Returns `None` if
+    /// there is no terminal.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] if the answer cannot be read.
+    pub(crate) fn confirm_by_default(&self, question: &str) -> Result<Option<bool>, Failure> {
+        let answer = self.ask(&format!("{question} [Y/n] "))?;
+        // The end of the input is not an empty line.
+        Ok(answer.map(|line| !line.is_empty() && matches!(line.trim(), "" | "y" | "yes")))
+    }
+
+    /// Asks for a line on the terminal and returns it in lower case.
+    fn ask(&self, question: &str) -> Result<Option<String>, Failure> {
         let stdin = io::stdin();
         if self.json || !stdin.is_terminal() || !io::stderr().is_terminal() {
             return Ok(None);
         }
-        print_stderr(&format!("{question} [y/N] "));
-        let mut answer = String::new();
-        let read = stdin.read_line(&mut answer);
+        print_stderr(question);
+        let mut line = String::new();
+        let read = stdin.read_line(&mut line);
         read.map_err(|error| Failure::io("read the answer", &error))?;
-        Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
+        Ok(Some(line.to_lowercase()))
     }
 
     /// Shows `message` on a terminal until the returned value is dropped, after a short delay.

@@ -92,16 +92,19 @@ pub(crate) enum Advice {
     ReplacePanes,
     RunDoctor,
     CheckConfig,
-    /// Discard the unsaved work of a pane that `token` identifies.
+    /// Discard the unsaved work of a pane that `token` identifies; if it is running and its work
+    /// keeps changing, stop it before.
     DiscardPane {
         pane: String,
         cwd: String,
         token: String,
+        running: bool,
     },
-    /// Discard the unsaved work of a session that `tokens` identify.
+    /// The same for the panes of a session.
     DiscardSession {
         session: String,
         tokens: Vec<String>,
+        running: bool,
     },
 }
 
@@ -231,8 +234,9 @@ impl Fault for FileError {
 impl Fault for StoreError {
     fn describe(&self) -> Description {
         match self {
-            Self::SessionNameTaken(_) | Self::PaneNameTaken(_) => {
-                FaultKind::Conflict.advise(Advice::text("choose another name"))
+            Self::SessionNameTaken { free, .. } | Self::PaneNameTaken { free, .. } => {
+                let text = format!("choose another name, such as {free}");
+                FaultKind::Conflict.advise(Advice::text(text))
             }
             Self::Gone => FaultKind::NotFound.advise(Advice::ListSessions),
             Self::Sqlite(_)

@@ -208,6 +208,28 @@ pub fn of_pane(pane: PaneId, head: Option<u32>, own: &OwnProcesses) -> Vec<Stat>
     found
 }
 
+/// The processes that end with a live pane: its keeper and those of its program.
+#[derive(Clone, Copy, Debug)]
+pub struct PaneProcesses {
+    /// The pane.
+    pub pane: PaneId,
+    /// The process id of its keeper.
+    pub keeper: u32,
+    /// The process id of its program, which leads the terminal session.
+    pub head: u32,
+}
+
+impl PaneProcesses {
+    /// Returns whether a process is known to end with the pane. In contrast to [`of_pane`], does not
+    /// look for descendants that left the session and cleared their environment.
+    #[must_use]
+    pub fn contain(&self, process: &Stat) -> bool {
+        process.pid == self.keeper
+            || process.session == self.head
+            || marks_of(process.pid).contains(&self.pane)
+    }
+}
+
 /// Returns the processes whose working directory is in a tree, with their names.
 #[must_use]
 pub fn working_in(tree: &Path) -> Vec<(Stat, String)> {

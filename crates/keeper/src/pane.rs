@@ -93,6 +93,8 @@ pub(crate) struct Pane {
     last_output: Option<Timestamp>,
     /// Whether the pane was asked to stop.
     stopped: bool,
+    /// Whether another program terminated the keeper before the pane was asked to stop.
+    terminated: bool,
     /// Why the keeper itself stopped the pane.
     stop_reason: Option<String>,
     limits: LimitMonitor,
@@ -130,6 +132,7 @@ impl Pane {
             contended_until: None,
             last_output: None,
             stopped: false,
+            terminated: false,
             stop_reason: None,
             limits,
         }
@@ -160,6 +163,7 @@ impl Pane {
                 Source::ChildExited => self.child_exited(now),
                 Source::Terminate => {
                     drain(&self.signals.terminate);
+                    self.terminated |= !self.stopped;
                     self.stop(GRACE_PERIOD, now);
                 }
                 Source::Measured => self.handle_readings(now),
@@ -439,8 +443,12 @@ impl Pane {
     }
 }
 
-/// Empties a wakeup pipe; the number of wakeups does not matter.
-fn drain(mut pipe: &UnixStream) {
+/// Empties a wakeup pipe. Returns whether there was a wakeup; their number does not matter.
+fn drain(mut pipe: &UnixStream) -> bool {
     let mut bytes = [0; 64];
-    while matches!(io::Read::read(&mut pipe, &mut bytes), Ok(n) if n > 0) {}
+    let mut woken = false;
+    while matches!(io::Read::read(&mut pipe, &mut bytes), Ok(n) if n > 0) {
+        woken = true;
+    }
+    woken
 }

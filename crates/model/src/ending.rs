@@ -20,6 +20,9 @@ pub struct Ending {
     /// The system's error message, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Whether the keeper was terminated by another program, as when the machine shuts down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// The cause of a process's ending.
@@ -40,7 +43,14 @@ impl Ending {
     /// Makes the ending of a process that returned `code` or was killed by `signal`.
     #[must_use]
     pub fn of(code: Option<i32>, signal: Option<i32>, reason: EndingReason, at: Timestamp) -> Self {
-        Self { code: code.or(signal.map(|s| 128 + s)), signal, reason, at, detail: None }
+        Self {
+            code: code.or(signal.map(|s| 128 + s)),
+            signal,
+            reason,
+            at,
+            detail: None,
+            interrupted: false,
+        }
     }
 }
 

@@ -79,6 +79,17 @@ impl PaneState {
         }
     }
 
+    /// Returns whether a pane in this state was interrupted: it ended although its program did not
+    /// exit by itself and no caller stopped or closed the pane, as in a crash or a reboot.
+    #[must_use]
+    pub fn was_interrupted(self, ending: Option<&Ending>, closing: bool) -> bool {
+        match self {
+            Self::Starting | Self::Running | Self::Frozen | Self::Stopping => false,
+            Self::Lost => !closing,
+            Self::Exited => !closing && ending.is_some_and(|ending| ending.interrupted),
+        }
+    }
+
     /// Returns the name used in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -103,6 +114,26 @@ impl fmt::Display for PaneState {
 mod tests {
     use super::*;
     use crate::time::Timestamp;
+
+    #[test]
+    fn pane_was_interrupted_if_it_ended_without_exit_stop_or_close() {
+        use PaneState::{Exited, Frozen, Lost, Running, Starting, Stopping};
+        let ending = |reason| Ending::of(None, Some(1), reason, Timestamp(0));
+        let (exited, stopped) = (ending(EndingReason::Exited), ending(EndingReason::Stopped));
+        let lost = ending(EndingReason::Lost);
+        let shut_down = Ending { interrupted: true, ..stopped.clone() };
+        let ended = [(Lost, Some(&lost)), (Lost, None), (Exited, Some(&shut_down))];
+        for (state, ending) in ended {
+            assert!(state.was_interrupted(ending, false), "{state} {ending:?}");
+            assert!(!state.was_interrupted(ending, true), "{state} {ending:?}");
+        }
+        for (state, ending) in [(Exited, Some(&exited)), (Exited, Some(&stopped)), (Exited, None)] {
+            assert!(!state.was_interrupted(ending, false), "{state} {ending:?}");
+        }
+        for live in [Starting, Running, Frozen, Stopping] {
+            assert!(!live.was_interrupted(Some(&shut_down), false), "{live}");
+        }
+    }
 
     #[test]
     fn pane_state_is_derived_from_the_evidence() {

@@ -66,13 +66,21 @@ impl Name {
             return self.clone();
         }
         (2_u64..)
-            .map(|n| {
-                let suffix = format!("-{n}");
-                let keep = self.0.len().min(Self::MAX - suffix.len());
-                Self(format!("{}{suffix}", &self.0[..keep]))
-            })
+            .map(|n| self.with_suffix(&format!("-{n}")))
             .find(|name| !taken(name))
             .expect("fewer names are taken than there are numbers")
+    }
+
+    /// Returns the name of an ended pane whose own name a new pane gets: the first of `self-old`,
+    /// `self-old-2` … that is not `taken`.
+    #[must_use]
+    pub fn former(&self, taken: impl Fn(&Self) -> bool) -> Self {
+        self.with_suffix("-old").free(taken)
+    }
+
+    fn with_suffix(&self, suffix: &str) -> Self {
+        let keep = self.0.len().min(Self::MAX - suffix.len());
+        Self(format!("{}{suffix}", &self.0[..keep]))
     }
 }
 
@@ -161,6 +169,16 @@ mod tests {
         let free = taken[0].free(|name| taken.contains(name));
 
         assert_eq!(free.as_str(), "bash-3");
+    }
+
+    #[test]
+    fn former_name_is_free_and_never_too_long() {
+        let taken = ["dev", "dev-old"].map(|text| text.parse::<Name>().unwrap());
+        let long: Name = "x".repeat(Name::MAX).parse().unwrap();
+
+        assert_eq!(taken[0].former(|name| taken.contains(name)).as_str(), "dev-old-2");
+        let former = long.former(|_| false);
+        assert!(former.as_str().len() == Name::MAX && former.as_str().ends_with("x-old"));
     }
 
     #[test]

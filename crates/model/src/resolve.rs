@@ -17,6 +17,8 @@ pub struct Candidate {
     pub name: Name,
     /// For a pane, the name of its session.
     pub session: Option<Name>,
+    /// Whether it is a pane that has not ended.
+    pub live: bool,
 }
 
 /// A session or a pane.
@@ -40,7 +42,8 @@ pub enum Unresolved {
 /// Returns the one candidate that `text` identifies.
 ///
 /// An exact id wins, then `SESSION/PANE` names, then an exact name, then a prefix of an id. A name
-/// that several candidates share is ambiguous, even if one of them also matches as a prefix.
+/// that several panes share means the only live one among them; otherwise it is ambiguous, even if
+/// one of them also matches as a prefix.
 ///
 /// # Errors
 ///
@@ -62,10 +65,23 @@ pub fn resolve(text: &str, candidates: &[Candidate]) -> Result<Candidate, Unreso
         match found.len() {
             0 => {}
             1 => return Ok(found.remove(0)),
-            _ => return Err(Unresolved::Ambiguous(found)),
+            _ => {
+                return only_live(text, &found).cloned().ok_or(Unresolved::Ambiguous(found));
+            }
         }
     }
     Err(Unresolved::NotFound)
+}
+
+/// Returns the only live one of several panes with the same name. A session of that name, and a
+/// prefix of several ids, stay ambiguous.
+fn only_live<'a>(text: &str, found: &'a [Candidate]) -> Option<&'a Candidate> {
+    let name = text.rsplit('/').next().unwrap_or(text);
+    let is_named_pane =
+        |c: &Candidate| matches!(c.target, Target::Pane(_)) && c.name.as_str() == name;
+    let mut live = found.iter().filter(|c| c.live);
+    let one = live.next().filter(|_| live.next().is_none());
+    one.filter(|_| found.iter().all(is_named_pane))
 }
 
 #[cfg(test)]
@@ -79,7 +95,36 @@ mod tests {
             id: id.to_string(),
             name: name.parse().unwrap(),
             session: Some(session.parse().unwrap()),
+            live: true,
         }
+    }
+
+    fn ended(pane: Candidate) -> Candidate {
+        Candidate { live: false, ..pane }
+    }
+
+    #[test]
+    fn shared_name_resolves_to_the_only_live_pane() {
+        let (web, api) = (pane(0xaa, "dev1", "web"), pane(0xab, "dev1", "api"));
+        let session = Candidate {
+            target: Target::Session(SessionId::from_random([1; 16])),
+            session: None,
+            live: false,
+            ..pane(0xac, "dev1", "x")
+        };
+        let ambiguous = |all: &[Candidate]| Err(Unresolved::Ambiguous(all.to_vec()));
+
+        let one_live = [ended(web.clone()), api.clone()];
+        assert_eq!(resolve("dev1", &one_live), Ok(api.clone()));
+        assert_eq!(resolve("web/dev1", &one_live), Ok(ended(web.clone())));
+        assert_eq!(resolve(&web.id, &one_live), Ok(ended(web.clone())));
+
+        let both_ended = [ended(web.clone()), ended(api.clone())];
+        assert_eq!(resolve("dev1", &both_ended), ambiguous(&both_ended));
+        let with_session = [ended(web.clone()), api.clone(), session];
+        assert_eq!(resolve("dev1", &with_session), ambiguous(&with_session));
+        let prefixes = [ended(pane(0xaa, "a", "web")), pane(0xaa, "b", "api")];
+        assert_eq!(resolve("aaaa", &prefixes), ambiguous(&prefixes));
     }
 
     #[test]

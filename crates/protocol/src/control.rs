@@ -69,7 +69,8 @@ pub enum Request {
         /// The grace period before the processes are killed, in milliseconds.
         grace_ms: u64,
     },
-    /// Stop a pane as [`Request::Stop`] does and retire its directories: [`Response::Done`].
+    /// Stop a pane as [`Request::Stop`] does and retire its directories: [`Response::Done`]. A pane
+    /// with unsaved work is not stopped.
     Close {
         /// The pane.
         target: String,
@@ -78,6 +79,9 @@ pub enum Request {
         /// Tokens of unsaved work that may be discarded.
         #[serde(default)]
         discard: Vec<String>,
+        /// Refuse if the pane is live.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        only_ended: bool,
     },
     /// Start an ended pane, or every ended pane of a session, and resume its conversation:
     /// [`Response::Pane`] or [`Response::Session`].

@@ -108,6 +108,10 @@ pub struct PaneView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<schema::Event>)]
     pub conflicts: Vec<Event>,
+    /// Whether it ended although its program did not exit by itself and no caller stopped it, as in
+    /// a crash or a reboot (default: false).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// A problem with the pane, as text for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -13,6 +13,8 @@ Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 conflict or refu
 6 daemon unreachable";
 
 pub(super) const NEW: &str = "\
+A name that a running pane has is refused. An ended pane with that name is renamed.
+
 Examples:
   ccmux new                                 a shell in its own workspace
   ccmux new --workspace shared              a shell in the current directory
@@ -44,6 +46,8 @@ Examples:
   ccmux attach dev1 --read-only";
 
 pub(super) const RENAME: &str = "\
+A name that another pane of the session has is refused.
+
 Examples:
   ccmux rename dev1 frontend
   ccmux rename web/dev1 frontend";
@@ -79,23 +83,29 @@ Examples:
 
 pub(super) const RESTORE: &str = "\
 A restored pane gets its original command, arguments, environment, directory and size. Its agent
-resumes the last conversation.
+resumes the last conversation. A pane was interrupted if a crash or a reboot ended it: its program
+did not exit by itself, and the pane was not stopped or closed.
 
 Examples:
+  ccmux restore                      every pane that was interrupted
   ccmux restore dev1
-  ccmux restore web                  every exited pane of session web";
+  ccmux restore web                  every exited pane of session web
+  ccmux restore --all                every ended pane";
 
 pub(super) const CLOSE: &str = "\
-A pane with unsaved work is not closed. The error lists the work and a token for --discard.
+A pane with unsaved work is neither stopped nor closed. The error lists the work and a token for
+--discard.
 
 Examples:
   ccmux close dev1
+  ccmux close --ended                        every ended pane without unsaved work
   ccmux close dev1 --discard 2117b4f3a1aa    close it and discard the listed work
   ccmux close web/dev1 web/dev2 --grace 1";
 
 pub(super) const PURGE: &str = "\
 Stops the processes as `ccmux stop` does, then moves the session directory and all directories of
-its panes to the trash, including those kept by `cleanup_on_close = false`.
+its panes to the trash, including those kept by `cleanup_on_close = false`. If a pane has unsaved
+work, nothing is stopped or moved.
 
 Examples:
   ccmux purge web

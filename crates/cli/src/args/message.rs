@@ -38,7 +38,8 @@ pub(crate) enum MessageCommand {
 /// Arguments for sending a message.
 #[derive(Debug, Args)]
 pub(crate) struct MessageSendArgs {
-    /// Recipient: a pane by name, ID or ID prefix; role:ROLE, unit:UNIT, managers, workers or all
+    /// Recipient: a pane by name, ID, ID prefix or SESSION/PANE; role:ROLE, unit:UNIT, managers,
+    /// workers or all
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) to: Option<String>,
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
 
-use super::{daemon, new};
+use super::{daemon, new, restore};
 use crate::args::NewArgs;
 use crate::attach::{Target, Terminal, attach};
 use crate::connect::Link;
@@ -14,7 +14,10 @@ use crate::failure::{Failure, unexpected};
 
 pub(super) fn run(context: &Context) -> Result<(), Failure> {
     match Terminal::of_this_process().filter(|terminal| !context.out.json && !terminal.is_busy()) {
-        Some(terminal) => attach_to_last(context, &terminal),
+        Some(terminal) => {
+            restore::offer(context)?;
+            attach_to_last(context, &terminal)
+        }
         None => print_overview(context),
     }
 }
@@ -34,7 +37,9 @@ fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure>
 }
 
 fn print_overview(context: &Context) -> Result<(), Failure> {
-    let status = daemon::status(&mut Link::new(context))?;
+    let mut link = Link::new(context);
+    let (status, sessions) = (daemon::status(&mut link)?, restore::list(&mut link)?);
+    restore::note_interrupted(context, &sessions);
     context.out.answer(&status, |status, _| {
         format!(
             "ccmux {} is running in {} (daemon pid {}, {} panes)\n\

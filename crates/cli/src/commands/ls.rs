@@ -2,6 +2,7 @@
 
 use protocol::control::{Request, Response};
 
+use super::restore;
 use crate::connect::Link;
 use crate::context::Context;
 use crate::describe;
@@ -24,5 +25,6 @@ pub(super) fn run(context: &Context) -> Result<(), Failure> {
     for problem in &listing.problems {
         context.out.warn(problem);
     }
+    restore::note_interrupted(context, &listing.sessions);
     Ok(())
 }

@@ -1,18 +1,23 @@
 //! Closes a pane: ends its processes and moves its directory to the trash.
 //!
-//! Order: end the processes, examine, tear down, move the directory aside and examine it again, mark the pane as closing in the registry, move its directory to the
-//! trash, remove the pane from the registry. If the daemon is killed in between, recovery continues
-//! from the last completed step.
+//! Order: examine a live pane and refuse if it has unsaved work; end the processes, tear down, move
+//! the directory aside and examine it there, mark the pane as closing in the registry, move its
+//! directory to the trash, remove the pane from the registry. If the daemon is killed in between,
+//! recovery continues from the last completed step.
+//!
+//! Only the last examination is complete: a live pane may write after the first one, which exists so
+//! that a refusal changes nothing.
 
 use std::sync::Arc;
 
 use host::file::FileError;
 use host::store::{PaneRow, StoreError};
+use model::Name;
 use model::authority::{Access, Caller};
 
 use super::Services;
 use super::access::{AccessDenied, authorize};
-use crate::fault::any_of;
+use crate::fault::{Description, Fault, FaultKind, any_of};
 use crate::panes::error::StopError;
 use crate::panes::removal::{RemovalScope, put_back, session_removal};
 use crate::panes::retire::Retention;
@@ -28,9 +33,30 @@ any_of! {
         Target(TargetError),
         Store(StoreError),
         Stop(StopError),
+        Live(StillRunning),
         Unsaved(UnsavedWorkFound),
         File(FileError),
     }
+}
+
+/// The error of closing a live pane when only an ended one may be closed.
+#[derive(Debug, thiserror::Error)]
+#[error("pane {0} is running")]
+pub(crate) struct StillRunning(Name);
+
+impl Fault for StillRunning {
+    fn describe(&self) -> Description {
+        FaultKind::Conflict.plain()
+    }
+}
+
+/// How a pane is closed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CloseRequest<'a> {
+    pub(crate) grace_ms: u64,
+    pub(crate) discard: &'a [String],
+    /// Whether to refuse if the pane is live.
+    pub(crate) only_ended: bool,
 }
 
 /// Ends the processes of a pane and moves its directory to the trash.
@@ -38,9 +64,9 @@ pub(crate) async fn close(
     services: &Arc<Services>,
     caller: &Caller,
     target: &str,
-    grace_ms: u64,
-    discard: &[String],
+    request: CloseRequest<'_>,
 ) -> Result<(), CloseError> {
+    let CloseRequest { grace_ms, discard, only_ended } = request;
     let row = services.panes.rows().await?.find_pane(target)?;
     authorize(services, caller, Access::Control, Some(row.session)).await?;
     let Some(pane) = services.panes.get(row.id) else { return Err(StoreError::Gone.into()) };
@@ -48,18 +74,30 @@ pub(crate) async fn close(
     if matches!(pane.life(), Life::Gone(_)) {
         return Ok(());
     }
-    services.panes.stop_all(std::slice::from_ref(&row), grace_ms).await?;
-    point("close.stopped").await;
+    let was_live = services.panes.is_live_after_start(&row).await?;
+    if was_live && only_ended {
+        return Err(StillRunning(row.name).into());
+    }
     let workspaces = &services.panes.workspaces;
     let scope = removal_scope(services, &row, &pane).await?;
     if let Some(work) = workspaces.unsaved_work(&pane, &scope, discard).await {
-        return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work).into());
+        return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, was_live).into());
+    }
+    point("close.examined").await;
+    services.panes.stop_all(std::slice::from_ref(&row), grace_ms).await?;
+    point("close.stopped").await;
+    let scope = removal_scope(services, &row, &pane).await?;
+    // Teardown commands may delete work that the pane has written since.
+    if was_live && workspaces.has_teardown(&pane).await {
+        if let Some(work) = workspaces.unsaved_work(&pane, &scope, discard).await {
+            return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
+        }
     }
     point("close.checked").await;
     workspaces.tear_down(&pane).await;
-    // Teardown commands and other programs may have written meanwhile.
+    // The pane, teardown commands and other programs may have written meanwhile.
     if let Some(work) = workspaces.set_aside(&pane, &scope, discard).await? {
-        return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work).into());
+        return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
     }
     if let Err(error) = services.registry.change(move |change| change.mark_closing(row.id)).await {
         let dir = pane.dir.clone();
@@ -78,6 +116,24 @@ pub(crate) async fn close(
     Ok(())
 }
 
+/// Fails if one of these panes is live and has unsaved work, before any of them is stopped.
+pub(super) async fn check_live(
+    services: &Arc<Services>,
+    rows: &[PaneRow],
+) -> Result<(), CloseError> {
+    for row in rows {
+        let Some(pane) = services.panes.get(row.id) else { continue };
+        if !services.panes.is_live_after_start(row).await? {
+            continue;
+        }
+        let scope = removal_scope(services, row, &pane).await?;
+        if let Some(work) = services.panes.workspaces.unsaved_work(&pane, &scope, &[]).await {
+            return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, true).into());
+        }
+    }
+    Ok(())
+}
+
 /// Returns what is removed together with a pane when it is closed.
 pub(crate) async fn removal_scope(
     services: &Arc<Services>,
@@ -91,5 +147,6 @@ pub(crate) async fn removal_scope(
     let root = services.runtime.root.clone();
     let session = run_blocking(move || session.map(|session| session_removal(&root, &session)));
     let keeps_home = pane.launch().is_some_and(|launch| launch.isolation.kept_on_close);
-    Ok(RemovalScope { home: !keeps_home, session: session.await })
+    let ending = pane.processes().into_iter().collect();
+    Ok(RemovalScope { home: !keeps_home, session: session.await, ending })
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use host::clock;
 use host::config::ConfigError;
 use host::file::Durability;
-use host::store::{Created, NewPane, StoreError};
+use host::store::{Created, NewPane, RenamedPane, StoreError};
 use model::authority::{Access, Caller};
 use model::config::Config;
-use model::{LaunchRequest, PaneId, launch};
+use model::{LaunchRequest, Name, PaneId, launch};
 use protocol::control::PaneAnswer;
 use tracing::info;
 
 use super::Services;
 use super::access::{AccessDenied, authorize, authorize_new_session};
 use super::once::{self, RepeatError};
+use super::rename;
 use crate::fault::any_of;
 use crate::messages::QueueError;
 use crate::panes::error::{PlanError, StartError};
@@ -99,13 +100,18 @@ pub(crate) async fn launch(
     let argv = check(&request, &config).await?;
     let mode = request.mode.or(request.default_mode).unwrap_or_default();
     services.sessions.check_template(mode, request.template.as_deref()).await?;
-    let entry = insert_pane(services, id, Arc::clone(&request), argv).await?;
+    let (entry, renamed) = insert_pane(services, id, Arc::clone(&request), argv).await?;
     point("new.entered").await;
+    let name_warning = match renamed {
+        Some(renamed) => Some(complete_rename(services, &entry.name, renamed).await),
+        None => None,
+    };
     let dir = services.runtime.root.pane(entry.session.id, id);
     let pane = Arc::new(Pane::new(id, entry.session.id, dir, Life::Starting));
     services.panes.add(Arc::clone(&pane));
     match create(services, &pane, entry, request, config).await {
-        Ok((keeper, warnings)) => {
+        Ok((keeper, mut warnings)) => {
+            warnings.extend(name_warning);
             info!(pane = %id, session = %pane.session, "pane started");
             services.panes.supervise(&pane, keeper);
             point("new.committed").await;
@@ -118,29 +124,44 @@ pub(crate) async fn launch(
     }
 }
 
-/// Inserts the pane into the registry, and its session if that is new.
+/// Inserts the pane into the registry, and its session if that is new. Also returns the ended pane
+/// that gave up its name.
 async fn insert_pane(
     services: &Services,
     id: PaneId,
     request: Arc<LaunchRequest>,
     argv: Vec<String>,
-) -> Result<PaneEntry, JoinError> {
+) -> Result<(PaneEntry, Option<RenamedPane>), JoinError> {
+    let panes = Arc::clone(&services.panes);
     let inserted = services.registry.apply(Durability::ProcessCrash, move |change| {
         let (mut session, session_is_new) = session::session_for(change, &request)?;
         session.env.extend(request.session_env.clone());
-        let taken = change.pane_names(session.id)?;
-        let name = match &request.name {
-            Some(name) => name.clone(),
-            None => launch::default_name(&argv).free(|name| taken.contains(name)),
+        let (name, renamed) = match &request.name {
+            Some(name) => {
+                let is_live = |id| panes.is_starting_or_live(id);
+                (name.clone(), change.vacate_pane_name(session.id, name, is_live)?)
+            }
+            None => {
+                let taken = change.taken_pane_names(session.id)?;
+                (launch::default_name(&argv).free(|name| taken.contains(name)), None)
+            }
         };
         let created = clock::now();
         change.add_pane(&NewPane { id, session: session.id, name: name.clone(), created })?;
         if let Some(key) = &request.key {
             change.add_key(key, Created::Pane(id), &once::launch_digest(&request))?;
         }
-        Ok::<_, JoinError>(PaneEntry { session, session_is_new, name })
+        Ok::<_, JoinError>((PaneEntry { session, session_is_new, name }, renamed))
     });
     inserted.await
+}
+
+/// Completes the renaming of an ended pane whose name a new pane got. Returns a warning about it.
+async fn complete_rename(services: &Services, name: &Name, renamed: RenamedPane) -> String {
+    let RenamedPane { id, name: new_name } = renamed;
+    let warning = format!("the ended pane {name} is now named {new_name}");
+    rename::complete(services, id, new_name).await;
+    warning
 }
 
 /// Creates the directories and records, starts the keeper, and announces the pane.

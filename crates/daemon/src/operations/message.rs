@@ -44,6 +44,8 @@ pub(crate) enum InvalidMessage {
     TooLong(usize),
     #[error("no session given for recipient {0:?}")]
     NoSession(String),
+    #[error("recipient {to:?} is not in session {session:?}")]
+    OtherSession { to: String, session: String },
 }
 
 impl Fault for InvalidMessage {
@@ -52,6 +54,7 @@ impl Fault for InvalidMessage {
             Self::Empty => Advice::text("provide some text"),
             Self::TooLong(_) => Advice::text("put the text into a file and send its path"),
             Self::NoSession(_) => Advice::NameSession,
+            Self::OtherSession { .. } => Advice::text("name the session only once"),
         })
     }
 }
@@ -186,6 +189,8 @@ async fn send_message(
         request.from = Some(*pane);
     }
     let from = request.from.map(|pane| sender(rows, pane)).transpose()?;
+    let asked = request.to.clone();
+    split_recipient(rows, &mut request)?;
     let session = recipient_session(rows, &request)?;
     authorize(services, caller, Access::Control, Some(session.record.id)).await?;
     let members: Vec<Member> = rows
@@ -209,7 +214,7 @@ async fn send_message(
         session: session.record.id,
         from: from.clone(),
         to,
-        asked: request.to.clone(),
+        asked: asked.clone(),
         text: request.text.clone(),
         raw: request.raw,
         key: request.key.clone(),
@@ -388,6 +393,21 @@ fn sender(rows: &Rows, pane: PaneId) -> Result<Sender, TargetError> {
     let row = rows.panes.iter().find(|row| row.id == pane).ok_or(TargetError::NoPane(pane))?;
     let session = rows.session(row.session).ok_or(TargetError::NoPane(pane))?;
     Ok(Sender { pane, name: row.name.clone(), session: session.record.name.clone() })
+}
+
+/// Separates the session from a recipient given as `SESSION/PANE`.
+fn split_recipient(rows: &Rows, request: &mut SendMessage) -> Result<(), MessageError> {
+    let Some((session, pane)) = request.to.split_once('/') else { return Ok(()) };
+    if let Some(requested) = &request.session {
+        let ids = [session, requested].map(|text| rows.find_session(text).map(|row| row.record.id));
+        let [of_recipient, requested_id] = ids;
+        if of_recipient? != requested_id? {
+            let (to, session) = (request.to.clone(), requested.clone());
+            return Err(InvalidMessage::OtherSession { to, session }.into());
+        }
+    }
+    (request.session, request.to) = (Some(session.to_owned()), pane.to_owned());
+    Ok(())
 }
 
 /// Determines the session of the recipients: the requested one, that of a recipient given by its

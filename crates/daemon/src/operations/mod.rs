@@ -40,12 +40,13 @@ use protocol::control::{PaneAnswer, SessionAnswer};
 
 use self::once::RequestLocks;
 pub(crate) use self::{
-    close::close, daemon_status::daemon_status, doctor::doctor, environment::environment, gc::gc,
-    hook::hook, launch::launch_once, limit::limit, list::list, locate::locate, lock::lock,
-    message::message, migrate::migrate, page::page, purge::PurgeRequest, purge::purge, read::read,
-    rename::rename, resize::resize, restore::restore, run::rollback::roll_back_pending, run::run,
-    run::up::up, send::send, share::share, show::show, stop::stop, template::template,
-    thaw::report_limits, thaw::thaw, trust::trust, wait::wait,
+    close::CloseRequest, close::close, daemon_status::daemon_status, doctor::doctor,
+    environment::environment, gc::gc, hook::hook, launch::launch_once, limit::limit, list::list,
+    locate::locate, lock::lock, message::message, migrate::migrate, page::page,
+    purge::PurgeRequest, purge::purge, read::read, rename::rename, resize::resize,
+    restore::restore, run::rollback::roll_back_pending, run::run, run::up::up, send::send,
+    share::share, show::show, stop::stop, template::template, thaw::report_limits, thaw::thaw,
+    trust::trust, wait::wait,
 };
 use crate::coordination::Coordination;
 use crate::coordination::locks::Locks;

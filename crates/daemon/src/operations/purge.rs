@@ -1,8 +1,10 @@
 //! Deletes a session and everything in it (R31).
 //!
 //! ```text
-//!  stopped --> examined --> marked as closing --> in the trash --> out of the registry
+//!  examined --> stopped --> examined --> marked as closing --> in the trash --> out of the registry
 //! ```
+//!
+//! The first examination refuses before anything is stopped; the second is complete.
 //!
 //! With `now`, the trash entries are due at once and deleted in the background. If the daemon is killed in between, recovery retires the panes marked as closing, the next
 //! daemon deletes what is due in the trash, and purging again completes the rest.
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use host::file::FileError;
 use host::store::{PaneRow, StoreError};
+use host::workspace::{SessionRemoval, Work};
 use model::authority::{Access, Caller};
 use model::{Name, PaneId, SessionRecord};
 use tracing::info;
@@ -143,10 +146,13 @@ async fn purge_panes(
     for pane in &panes {
         guards.push(pane.lifecycle_lock.lock().await);
     }
+    // All panes are checked before any is stopped or removed: a session is purged completely or not
+    // at all.
+    let examination = Examination { services, session, panes: &panes, rows: &rows, request };
+    examination.refuse_unsaved(examination.is_live().await?).await?;
     services.panes.stop_all(&rows, request.grace_ms).await?;
     point("purge.stopped").await;
-    // All panes are checked before any is removed: a session is purged completely or not at all.
-    examine(services, session, &panes, &rows, request.discard).await?;
+    examination.set_aside().await?;
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
     let closing = ids.clone();
     let marked = services.registry.change(move |change| {
@@ -188,54 +194,96 @@ async fn purge_panes(
     Ok(is_removed)
 }
 
-/// Examines all panes, tears them down, moves them aside and examines them again. If any has unsaved
-/// work, all are put back.
-async fn examine(
-    services: &Arc<Services>,
-    session: &SessionRecord,
-    panes: &[Arc<Pane>],
-    rows: &[PaneRow],
-    discard: &[String],
-) -> Result<(), PurgeError> {
-    let workspaces = &services.panes.workspaces;
-    let (root, record) = (services.runtime.root.clone(), session.clone());
-    let removal = run_blocking(move || session_removal(&root, &record)).await;
-    // The directories of the session are examined along with its first pane.
-    let scope =
-        |at: usize| RemovalScope { home: true, session: (at == 0).then(|| removal.clone()) };
-    let refused = |panes| UnsavedWorkFound::Session { session: session.name.clone(), panes };
-    let mut unsaved = Vec::new();
-    for (at, (pane, row)) in panes.iter().zip(rows).enumerate() {
-        let work = workspaces.unsaved_work(pane, &scope(at), discard).await;
-        unsaved.extend(work.map(|work| (row.name.clone(), work)));
-    }
-    if panes.is_empty() {
-        let work = run_blocking(move || host::workspace::find_in_session(&removal)).await;
-        if !work.is_empty() && !discard.contains(&work.token()) {
-            unsaved.push((session.name.clone(), work));
-        }
-        return if unsaved.is_empty() { Ok(()) } else { Err(refused(unsaved).into()) };
-    }
-    if !unsaved.is_empty() {
-        return Err(refused(unsaved).into());
-    }
-    for pane in panes {
-        workspaces.tear_down(pane).await;
-    }
-    for (at, (pane, row)) in panes.iter().zip(rows).enumerate() {
-        match workspaces.set_aside(pane, &scope(at), discard).await {
-            Ok(work) => unsaved.extend(work.map(|work| (row.name.clone(), work))),
-            Err(error) => {
-                put_all_back(panes).await?;
-                return Err(error.into());
+/// The examination of a session and its panes.
+struct Examination<'a> {
+    services: &'a Arc<Services>,
+    session: &'a SessionRecord,
+    panes: &'a [Arc<Pane>],
+    rows: &'a [PaneRow],
+    request: PurgeRequest<'a>,
+}
+
+impl Examination<'_> {
+    /// Returns whether a pane is live.
+    async fn is_live(&self) -> Result<bool, StopError> {
+        for row in self.rows {
+            if self.services.panes.is_live_after_start(row).await? {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
-    if !unsaved.is_empty() {
-        put_all_back(panes).await?;
-        return Err(refused(unsaved).into());
+
+    /// Returns what is removed with the session.
+    async fn session_removal(&self) -> SessionRemoval {
+        let (root, record) = (self.services.runtime.root.clone(), self.session.clone());
+        run_blocking(move || session_removal(&root, &record)).await
     }
-    Ok(())
+
+    /// Returns what is removed with the pane at this position: the directories of the session are
+    /// examined along with its first pane. Live panes are ended before the removal.
+    fn scope(&self, at: usize, removal: &SessionRemoval) -> RemovalScope {
+        let session = (at == 0).then(|| removal.clone());
+        let ending = self.panes.iter().filter_map(|pane| pane.processes()).collect();
+        RemovalScope { home: true, session, ending }
+    }
+
+    fn refused(&self, panes: Vec<(Name, Work)>, running: bool) -> PurgeError {
+        UnsavedWorkFound::Session { session: self.session.name.clone(), panes, running }.into()
+    }
+
+    /// Fails if there is unsaved work in the session, which stays unchanged.
+    async fn refuse_unsaved(&self, running: bool) -> Result<(), PurgeError> {
+        let removal = self.session_removal().await;
+        let workspaces = &self.services.panes.workspaces;
+        let mut unsaved = Vec::new();
+        for (at, (pane, row)) in self.panes.iter().zip(self.rows).enumerate() {
+            let work = workspaces
+                .unsaved_work(pane, &self.scope(at, &removal), self.request.discard)
+                .await;
+            unsaved.extend(work.map(|work| (row.name.clone(), work)));
+        }
+        if self.panes.is_empty() {
+            let work = run_blocking(move || host::workspace::find_in_session(&removal)).await;
+            if !work.is_empty() && !self.request.discard.contains(&work.token()) {
+                unsaved.push((self.session.name.clone(), work));
+            }
+        }
+        if unsaved.is_empty() { Ok(()) } else { Err(self.refused(unsaved, running)) }
+    }
+
+    /// Tears all panes down, moves them aside and examines them there. If any has unsaved work, all
+    /// are put back.
+    async fn set_aside(&self) -> Result<(), PurgeError> {
+        let workspaces = &self.services.panes.workspaces;
+        for pane in self.panes {
+            // Teardown commands may delete work that the panes have written since.
+            if workspaces.has_teardown(pane).await {
+                self.refuse_unsaved(false).await?;
+                break;
+            }
+        }
+        for pane in self.panes {
+            workspaces.tear_down(pane).await;
+        }
+        let removal = self.session_removal().await;
+        let mut unsaved = Vec::new();
+        for (at, (pane, row)) in self.panes.iter().zip(self.rows).enumerate() {
+            match workspaces.set_aside(pane, &self.scope(at, &removal), self.request.discard).await
+            {
+                Ok(work) => unsaved.extend(work.map(|work| (row.name.clone(), work))),
+                Err(error) => {
+                    put_all_back(self.panes).await?;
+                    return Err(error.into());
+                }
+            }
+        }
+        if unsaved.is_empty() {
+            return Ok(());
+        }
+        put_all_back(self.panes).await?;
+        Err(self.refused(unsaved, false))
+    }
 }
 
 async fn put_all_back(panes: &[Arc<Pane>]) -> Result<(), FileError> {

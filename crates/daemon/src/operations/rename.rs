@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use host::file::{Durability, FileError};
 use host::record;
 use host::store::StoreError;
-use model::Name;
 use model::authority::{Access, Caller};
+use model::{Name, PaneId};
 use serde::Serialize;
 use tracing::warn;
 
@@ -44,14 +44,7 @@ pub(crate) async fn rename(
             authorize(services, caller, Access::Control, Some(row.session)).await?;
             services.registry.change(move |change| change.rename_pane(row.id, &new_name)).await?;
             point("rename.committed").await;
-            if let Some(pane) = services.panes.get(row.id) {
-                let update = move || pane.change_launch(|launch| launch.name = name);
-                if let Err(error) = run_blocking(update).await {
-                    // Recovery writes it when the daemon starts.
-                    warn!(pane = %row.id, %error, "launch record not updated");
-                }
-            }
-            services.lifecycle.pane_transitioned(row.id);
+            complete(services, row.id, name).await;
             Ok(PaneOrSession::Pane(Box::new(services.panes.pane_answer(row.id).await?)))
         }
         PaneOrSessionRow::Session(row) => {
@@ -73,6 +66,18 @@ pub(crate) async fn rename(
             }
         }
     }
+}
+
+/// Updates the record of a pane that was renamed in the registry, and announces the change.
+pub(super) async fn complete(services: &Services, id: PaneId, name: Name) {
+    if let Some(pane) = services.panes.get(id) {
+        let update = move || pane.change_launch(|launch| launch.name = name);
+        if let Err(error) = run_blocking(update).await {
+            // Recovery writes it when the daemon starts.
+            warn!(pane = %id, %error, "launch record not updated");
+        }
+    }
+    services.lifecycle.pane_transitioned(id);
 }
 
 async fn write_record<T: Serialize + Send + 'static>(path: PathBuf, value: T) {

@@ -88,7 +88,8 @@ async fn add_keeper_status(services: &Services, view: &mut PaneView) {
 /// Returns `view` with the state of a pane that has ended.
 fn refreshed(view: &PaneView, pane: &Pane) -> PaneView {
     let PaneStatus { state, ending, .. } = pane.status();
-    PaneView { state, ending, pid: None, frozen: None, ..view.clone() }
+    let interrupted = state.was_interrupted(ending.as_ref(), false);
+    PaneView { state, ending, interrupted, pid: None, frozen: None, ..view.clone() }
 }
 
 /// Returns a note if the pane can write to the shared files.

@@ -129,6 +129,12 @@ impl Panes {
         self.get(id).is_some_and(|pane| pane.status().state.is_live())
     }
 
+    /// Returns whether this is a known pane that is being started or was not seen to end. Unlike
+    /// [`Self::is_live`], makes no system call.
+    pub(crate) fn is_starting_or_live(&self, id: PaneId) -> bool {
+        self.get(id).is_some_and(|pane| matches!(pane.life(), Life::Starting | Life::Live(_)))
+    }
+
     /// Returns the number of live panes. Blocks.
     pub(crate) fn count_live(&self) -> usize {
         self.all().iter().filter(|pane| pane.status().state.is_live()).count()

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use host::file::{Durability, FileError};
+use host::process::PaneProcesses;
 use host::record::{self, RecordError};
 use model::authority::Caller;
 use model::lifecycle::PaneEvidence;
@@ -50,6 +51,8 @@ pub(crate) struct Pane {
     /// The caller that asked for the pane to be stopped.
     stopped_by: Mutex<Option<Caller>>,
     followed: AtomicBool,
+    /// Whether the daemon restores it because it was interrupted.
+    restored_soon: AtomicBool,
     life: watch::Sender<Life>,
     /// Serialises restoring, migrating and removing the pane. It guards no data: the second of two
     /// removals finds the pane gone, or retries a step that failed.
@@ -102,6 +105,7 @@ impl Pane {
             state_problem: Mutex::new(None),
             stopped_by: Mutex::default(),
             followed: AtomicBool::new(false),
+            restored_soon: AtomicBool::new(false),
             life,
             lifecycle_lock: tokio::sync::Mutex::new(()),
             state_lock: tokio::sync::Mutex::new(()),
@@ -186,6 +190,15 @@ impl Pane {
         self.followed.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether the daemon is about to restore the pane, without a request.
+    pub(crate) fn is_restored_soon(&self) -> bool {
+        self.restored_soon.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_restored_soon(&self, soon: bool) {
+        self.restored_soon.store(soon, Ordering::Relaxed);
+    }
+
     pub(crate) fn life(&self) -> Life {
         self.life.borrow().clone()
     }
@@ -218,6 +231,13 @@ impl Pane {
         });
         let frozen = frozen.filter(|_| state == PaneState::Frozen);
         PaneStatus { state, keeper, ending, frozen }
+    }
+
+    /// Returns the processes that end with the pane, if it is live.
+    pub(crate) fn processes(&self) -> Option<PaneProcesses> {
+        let Life::Live(keeper) = self.life() else { return None };
+        let KeeperRecord { keeper, child, .. } = &keeper.record;
+        Some(PaneProcesses { pane: self.id, keeper: keeper.pid, head: child.pid })
     }
 
     /// Reads the exit record.

@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use host::file::FileError;
+use host::process::PaneProcesses;
 use host::workspace::{self, PaneRemoval, SessionRemoval, Work, WorkspaceRecord};
 use host::{StateRoot, hooks, template};
 use model::SessionRecord;
@@ -36,10 +37,12 @@ pub(crate) struct RemovalScope {
     pub(crate) home: bool,
     /// The directories of its session, if that is removed.
     pub(crate) session: Option<SessionRemoval>,
+    /// The processes of live panes that are ended before the removal.
+    pub(crate) ending: Vec<PaneProcesses>,
 }
 
 impl Workspaces {
-    /// Returns the work that would be lost with an ended pane, unless one of the `discard` tokens
+    /// Returns the work that would be lost with a pane, unless one of the `discard` tokens
     /// identifies it. Moves nothing.
     pub(crate) async fn unsaved_work(
         &self,
@@ -109,6 +112,7 @@ pub(super) fn examine(
         home: scope.home.then(|| root.private_home(pane)),
         state_root: root.path().to_owned(),
         locks: root.locks(),
+        ending: scope.ending.clone(),
     };
     let mut work = workspace::find(&removal);
     if let Some(session) = &scope.session {

@@ -16,7 +16,7 @@ use super::pane::{Keeper, Life, Pane};
 use super::reap::kill;
 use crate::fault::TaskFailed;
 use crate::registry::{current_caller, inherit_caller};
-use crate::runtime::point;
+use crate::runtime::{point, run_blocking};
 use crate::trash::Expiry;
 use crate::wire::keeper;
 
@@ -71,11 +71,7 @@ impl Panes {
         name: &str,
         grace: Duration,
     ) -> Result<(), StopError> {
-        let mut life = pane.watch();
-        let started = life.wait_for(|life| !matches!(life, Life::Starting));
-        if timeout(RECORD_TIMEOUT, started).await.is_err() {
-            return Err(StopError::Starting(name.to_owned()));
-        }
+        wait_started(pane, name).await?;
         if let Life::Live(keeper) = pane.life() {
             // An agent that exits normally deletes its session file.
             self.conversations.refresh(pane, Tracking::Continuous).await;
@@ -85,6 +81,17 @@ impl Panes {
             return Err(StopError::NotEnded(name.to_owned()));
         }
         Ok(())
+    }
+
+    /// Waits until a pane that is being started runs or has failed. Returns whether it is live.
+    ///
+    /// # Errors
+    ///
+    /// [`StopError::Starting`] if that takes too long.
+    pub(crate) async fn is_live_after_start(&self, row: &PaneRow) -> Result<bool, StopError> {
+        let Some(pane) = self.get(row.id) else { return Ok(false) };
+        wait_started(&pane, row.name.as_str()).await?;
+        Ok(run_blocking(move || pane.status().state.is_live()).await)
     }
 
     /// Removes a retired pane from the registry.
@@ -100,6 +107,13 @@ impl Panes {
         }
         Ok(())
     }
+}
+
+async fn wait_started(pane: &Pane, name: &str) -> Result<(), StopError> {
+    let mut life = pane.watch();
+    let started = life.wait_for(|life| !matches!(life, Life::Starting));
+    let waited = timeout(RECORD_TIMEOUT, started).await;
+    waited.map(drop).map_err(|_| StopError::Starting(name.to_owned()))
 }
 
 /// Requests a stop from the keeper, and kills the keeper if the pane does not end in time.

@@ -28,7 +28,7 @@ fn usage_of(root: &StateRoot, pane: &Pane) -> Option<PaneUsage> {
     let work = if pane.status().state.is_live() {
         vec!["the pane is running".to_owned()]
     } else {
-        let scope = RemovalScope { home: true, session: None };
+        let scope = RemovalScope { home: true, ..RemovalScope::default() };
         removal::examine(root, &pane.dir, &pane.dir, pane.id, &scope).lines
     };
     let all = disk_usage::bytes(&pane.dir) + config;

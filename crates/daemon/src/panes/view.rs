@@ -79,6 +79,8 @@ impl Panes {
         let cwd = launch.map(|launch| launch.cwd.clone()).unwrap_or_default();
         let workspace = launch.and_then(|launch| launch.workspace.as_ref());
         let child = status.keeper.as_ref().map(|keeper| keeper.record.child.pid);
+        let is_restored_soon = pane.as_ref().is_some_and(|pane| pane.is_restored_soon());
+        let interrupted = status.state.was_interrupted(status.ending.as_ref(), row.closing);
         let incompatible = status.keeper.as_ref().and_then(|keeper| keeper.incompatible());
         PaneView {
             id: row.id,
@@ -109,6 +111,7 @@ impl Panes {
             live: None,
             locks: Vec::new(),
             conflicts: Vec::new(),
+            interrupted: interrupted && !is_restored_soon,
             problem: pane.as_ref().and_then(|pane| pane.problem()).or(incompatible),
         }
     }

@@ -278,16 +278,26 @@ impl Workspaces {
         let Some(record) = pane.launch() else { return };
         let (this, dir) = (self.clone(), pane.dir.clone());
         let failed = run_blocking(move || {
-            let (project, true) = this.project(&record).ok().flatten()? else { return None };
+            let project = this.project_with_teardown(&record)?;
             let (cwd, log) = (Path::new(&record.cwd), dir.join("log/teardown.log"));
-            if project.teardown.is_empty() || !cwd.is_dir() {
-                return None;
-            }
             let failed = project::run(&project.teardown, cwd, &record.env, &log).err()?;
             Some(RemovalFailure { path: project.path, why: failed })
         });
         let failed = failed.await;
         trash::report_removal_failures(&self.registry, failed.into_iter().collect()).await;
+    }
+
+    /// Returns whether [`Self::tear_down`] runs commands.
+    pub(crate) async fn has_teardown(&self, pane: &Pane) -> bool {
+        let Some(record) = pane.launch() else { return false };
+        let this = self.clone();
+        run_blocking(move || this.project_with_teardown(&record).is_some()).await
+    }
+
+    /// Returns the trusted project of a workspace, if it has teardown commands. Blocks.
+    fn project_with_teardown(&self, record: &LaunchRecord) -> Option<Project> {
+        let (project, true) = self.project(record).ok().flatten()? else { return None };
+        (!project.teardown.is_empty() && Path::new(&record.cwd).is_dir()).then_some(project)
     }
 
     pub(super) fn state_root(&self) -> &StateRoot {
@@ -298,33 +308,42 @@ impl Workspaces {
 /// Unsaved work that prevents the removal of a pane or session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsavedWorkFound {
-    #[error("pane {name} has ended and is kept, because it has unsaved work:{}", listed(work))]
-    Pane { pane: PaneId, name: Name, cwd: String, work: Work },
+    #[error("pane {name} {}, because it has unsaved work:{}", kept(*running), listed(work))]
+    Pane { pane: PaneId, name: Name, cwd: String, work: Work, running: bool },
     #[error(
-        "session {session} has ended and is kept, because it has unsaved work:{}",
+        "session {session} {}, because it has unsaved work:{}",
+        kept(*running),
         each_listed(panes)
     )]
-    Session { session: Name, panes: Vec<(Name, Work)> },
+    Session { session: Name, panes: Vec<(Name, Work)>, running: bool },
 }
 
 impl UnsavedWorkFound {
-    pub(crate) fn of_pane(name: &Name, pane: &Pane, work: Work) -> Self {
+    /// The work of a pane. It is `running` if it was examined before anything was stopped.
+    pub(crate) fn of_pane(name: &Name, pane: &Pane, work: Work, running: bool) -> Self {
         let cwd = pane.launch().map(|launch| launch.cwd.clone()).unwrap_or_default();
-        Self::Pane { pane: pane.id, name: name.clone(), cwd, work }
+        Self::Pane { pane: pane.id, name: name.clone(), cwd, work, running }
     }
+}
+
+/// Says what a refused removal has left.
+fn kept(running: bool) -> &'static str {
+    if running { "keeps running" } else { "has ended and is kept" }
 }
 
 impl Fault for UnsavedWorkFound {
     fn describe(&self) -> Description {
         let (advice, panes) = match self {
-            Self::Pane { pane, name, cwd, work } => {
+            Self::Pane { pane, name, cwd, work, running } => {
                 let (pane, cwd, token) = (pane.short(), cwd.clone(), work.token());
-                (Advice::DiscardPane { pane, cwd, token }, vec![pane_work(name, work)])
+                let advice = Advice::DiscardPane { pane, cwd, token, running: *running };
+                (advice, vec![pane_work(name, work)])
             }
-            Self::Session { session, panes } => {
+            Self::Session { session, panes, running } => {
                 let tokens = panes.iter().map(|(_, work)| work.token()).collect();
                 let works = panes.iter().map(|(name, work)| pane_work(name, work)).collect();
-                (Advice::DiscardSession { session: session.to_string(), tokens }, works)
+                let session = session.to_string();
+                (Advice::DiscardSession { session, tokens, running: *running }, works)
             }
         };
         FaultKind::Conflict.advise(advice).with_details(Details::UnsavedWork(UnsavedWork { panes }))

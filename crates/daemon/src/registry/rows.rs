@@ -116,6 +116,7 @@ impl Rows {
             id: row.record.id.to_string(),
             name: row.record.name.clone(),
             session: None,
+            live: false,
         })
     }
 
@@ -129,6 +130,7 @@ impl Rows {
             id: pane.id.to_string(),
             name: pane.name.clone(),
             session: self.session(pane.session).map(|row| row.record.name.clone()),
+            live: pane.ended.is_none(),
         }
     }
 }

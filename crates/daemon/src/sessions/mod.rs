@@ -251,6 +251,7 @@ fn candidate(record: &SessionRecord) -> Candidate {
         id: record.id.to_string(),
         name: record.name.clone(),
         session: None,
+        live: false,
     }
 }
 

@@ -9,7 +9,7 @@ use model::{
 use rusqlite::{OptionalExtension as _, Row, Savepoint, params};
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, session_env};
+use super::{StoreError, names, session_env};
 use crate::clock;
 
 /// A change in progress. Queries see its own updates.
@@ -149,41 +149,13 @@ impl<'a> Change<'a> {
         pane_row(rows.next()?.ok_or(StoreError::Gone)?)
     }
 
-    /// Returns whether a session has this name.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`].
-    pub fn has_session_named(&self, name: &Name) -> Result<bool, StoreError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE name = ?1)";
-        Ok(self.savepoint.prepare_cached(sql)?.query_row([name.as_str()], |row| row.get(0))?)
-    }
-
-    /// Returns the names of the panes of a session.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`].
-    pub fn pane_names(&self, session: SessionId) -> Result<Vec<Name>, StoreError> {
-        let sql = "SELECT name FROM panes WHERE session = ?1";
-        let mut query = self.savepoint.prepare_cached(sql)?;
-        let mut rows = query.query([session.to_string()])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(parsed(&row.get::<_, String>(0)?, "pane name")?);
-        }
-        Ok(found)
-    }
-
     /// Adds a session, without an event.
     ///
     /// # Errors
     ///
     /// [`StoreError::SessionNameTaken`].
     pub fn add_session(&mut self, record: &SessionRecord) -> Result<(), StoreError> {
-        if self.has_session_named(&record.name)? {
-            return Err(StoreError::SessionNameTaken(record.name.clone()));
-        }
+        self.check_session_name(&record.name)?;
         let sql = "INSERT INTO sessions \
                    (id, name, mode, created, implicit, isolation, env, template, project, announced) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)";
@@ -207,9 +179,7 @@ impl<'a> Change<'a> {
     ///
     /// [`StoreError::PaneNameTaken`].
     pub fn add_pane(&mut self, pane: &NewPane) -> Result<(), StoreError> {
-        if self.pane_names(pane.session)?.contains(&pane.name) {
-            return Err(StoreError::PaneNameTaken(pane.name.clone()));
-        }
+        names::check_pane_name(&pane.name, &self.pane_names(pane.session)?)?;
         let sql = "INSERT INTO panes (id, session, name, created, announced) \
                    VALUES (?1, ?2, ?3, ?4, 0)";
         self.savepoint.prepare_cached(sql)?.execute(params![
@@ -304,9 +274,7 @@ impl<'a> Change<'a> {
         if pane.name == *name {
             return Ok(());
         }
-        if self.pane_names(pane.session)?.contains(name) {
-            return Err(StoreError::PaneNameTaken(name.clone()));
-        }
+        names::check_pane_name(name, &self.taken_pane_names(pane.session)?)?;
         self.savepoint
             .prepare_cached("UPDATE panes SET name = ?2 WHERE id = ?1")?
             .execute([id.to_string().as_str(), name.as_str()])?;
@@ -322,9 +290,7 @@ impl<'a> Change<'a> {
         if self.session(id)?.record.name == *name {
             return Ok(());
         }
-        if self.has_session_named(name)? {
-            return Err(StoreError::SessionNameTaken(name.clone()));
-        }
+        self.check_session_name(name)?;
         self.savepoint
             .prepare_cached("UPDATE sessions SET name = ?2 WHERE id = ?1")?
             .execute([id.to_string().as_str(), name.as_str()])?;
@@ -501,6 +467,6 @@ pub(super) fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
     })
 }
 
-fn parsed<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, StoreError> {
+pub(super) fn parsed<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, StoreError> {
     text.parse().map_err(|_| StoreError::Invalid(format!("{what} {text:?}")))
 }

@@ -38,11 +38,21 @@ pub enum StoreError {
     #[error("invalid value in the registry: {0}")]
     Invalid(String),
     /// Another session has this name.
-    #[error("there is already a session named {0}")]
-    SessionNameTaken(Name),
-    /// Another pane of the session has this name.
-    #[error("there is already a pane named {0} in this session")]
-    PaneNameTaken(Name),
+    #[error("there is already a session named {name}")]
+    SessionNameTaken {
+        /// The name.
+        name: Name,
+        /// A similar name that no session has.
+        free: Name,
+    },
+    /// Another pane has this name.
+    #[error("there is already a pane named {name}")]
+    PaneNameTaken {
+        /// The name.
+        name: Name,
+        /// A similar name that is not taken.
+        free: Name,
+    },
     /// The writer of the registry has stopped.
     #[error("the registry is closed")]
     Closed,

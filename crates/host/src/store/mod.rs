@@ -15,6 +15,7 @@
 mod change;
 mod error;
 mod keys;
+mod names;
 mod schema;
 mod session;
 mod session_env;
@@ -30,6 +31,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 pub use change::{Change, NewPane, PaneRow, Removed, SessionRow};
 pub use error::StoreError;
 pub use keys::{Created, KeyRow};
+pub use names::RenamedPane;
 
 use crate::clock;
 use crate::file::{self, Durability, FileError};

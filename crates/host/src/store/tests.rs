@@ -136,7 +136,7 @@ fn failed_change_does_not_affect_its_group() {
     group.apply(|change| change.announce_session(api.id)).unwrap();
     let events = group.commit().unwrap();
 
-    assert!(matches!(refused, StoreError::SessionNameTaken(name) if name == web.name));
+    assert!(matches!(refused, StoreError::SessionNameTaken { name, .. } if name == web.name));
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].seq, 1);
     let names = store.change(|change| change.sessions()).unwrap();
@@ -330,4 +330,62 @@ fn key_is_removed_with_the_object_it_created() {
     assert_eq!(store.change(|change| change.pending()).unwrap(), []);
     let gone = store.change(|change| change.complete(web.id));
     assert!(matches!(gone, Err(StoreError::Gone)), "{gone:?}");
+}
+
+#[test]
+fn ended_pane_gives_up_its_name_but_a_live_one_does_not() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let web = session(1, "web", false);
+    let dev = pane(2, &web, "dev");
+    store
+        .change(|change| {
+            change.add_session(&web)?;
+            change.add_pane(&dev)
+        })
+        .unwrap();
+    let vacate = |store: &mut Store, is_live: bool| {
+        store.change(|change| change.vacate_pane_name(web.id, &dev.name, |_| is_live))
+    };
+
+    let live = vacate(&mut store, false).unwrap_err();
+    store.change(|change| change.end(dev.id, &exited(), 0)).unwrap();
+    let restored = vacate(&mut store, true).unwrap_err();
+    let ended = vacate(&mut store, false).unwrap();
+
+    for refused in [live, restored] {
+        let StoreError::PaneNameTaken { name, free } = refused else { panic!("{refused}") };
+        assert_eq!((name.as_str(), free.as_str()), ("dev", "dev-2"));
+    }
+    let expected = RenamedPane { id: dev.id, name: "dev-old".parse().unwrap() };
+    assert_eq!(ended, Some(expected));
+    assert_eq!(vacate(&mut store, false).unwrap(), None);
+}
+
+#[test]
+fn live_panes_of_implicit_sessions_share_their_names() {
+    let (_dir, root) = root();
+    let mut store = open(&root);
+    let (first, second) = (session(1, "ccmux-1", true), session(2, "ccmux-2", true));
+    let web = session(3, "web", false);
+    let dev = pane(4, &first, "dev");
+    store
+        .change(|change| {
+            for session in [&first, &second, &web] {
+                change.add_session(session)?;
+            }
+            change.add_pane(&dev)
+        })
+        .unwrap();
+    let mut is_taken = |session: SessionId| {
+        store.change(|change| change.taken_pane_names(session)).unwrap().contains(&dev.name)
+    };
+
+    let taken = [first.id, second.id, web.id].map(&mut is_taken);
+    store.change(|change| change.end(dev.id, &exited(), 0)).unwrap();
+    let taken_by_ended =
+        store.change(|change| change.taken_pane_names(second.id)).unwrap().contains(&dev.name);
+
+    assert_eq!(taken, [true, true, false]);
+    assert!(!taken_by_ended);
 }

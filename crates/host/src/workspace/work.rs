@@ -15,7 +15,8 @@ use super::unsaved::Work;
 use super::{WORKSPACE, WorkspaceError, WorkspaceRecord};
 use crate::copy::{self, Manifest, Stamp};
 use crate::git::{Git, RepositoryLock, Trust};
-use crate::{process, template};
+use crate::process::{self, PaneProcesses, Stat};
+use crate::template;
 
 /// The beginnings of the names that ccmux gives to files in a pane's directory.
 const OWN_FILES: [&str; 12] = [
@@ -55,6 +56,8 @@ pub struct PaneRemoval {
     pub state_root: PathBuf,
     /// The directory of the lock files.
     pub locks: PathBuf,
+    /// The processes of live panes that are ended before the removal, so that they are not work.
+    pub ending: Vec<PaneProcesses>,
 }
 
 /// The directories of a session that are about to be removed.
@@ -69,7 +72,7 @@ pub struct SessionRemoval {
 }
 
 /// Returns the work that would be lost with the directories of a pane. The caller has ended the
-/// pane's processes.
+/// pane's processes, unless they are named as ending.
 #[must_use]
 pub fn find(removal: &PaneRemoval) -> Work {
     let mut work = Work::in_moved_dir(&removal.pane_dir, &removal.original_dir);
@@ -123,7 +126,9 @@ impl<'a> Examiner<'a> {
 
     fn examine_all(&self, work: &mut Work) -> Result<(), WorkspaceError> {
         let dir = &self.removal.pane_dir;
-        for (process, name) in process::working_in(dir) {
+        let stays = |process: &Stat| !self.removal.ending.iter().any(|pane| pane.contain(process));
+        let processes = process::working_in(dir).into_iter();
+        for (process, name) in processes.filter(|(process, _)| stays(process)) {
             let line = format!("process {} ({name}) is running in the workspace", process.pid);
             work.add(line, process.start.to_string(), &[]);
         }

@@ -9,7 +9,7 @@ use model::{Ending, EndingReason};
 use protocol::frame::{Frame, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Pane;
+use super::{Pane, drain};
 use crate::client::{Client, Role};
 use crate::event_log;
 use crate::process_tree;
@@ -52,6 +52,9 @@ impl Pane {
         let mut ending = Ending::of(code, signal, reason, clock::now());
         let killed = || self.limits.out_of_memory().filter(|_| signal == Some(9) && !self.stopped);
         ending.detail = self.stop_reason.clone().or_else(killed);
+        // The program may have been terminated together with the keeper, and have exited first.
+        let both_terminated = !self.stopped && signal.is_some() && drain(&self.signals.terminate);
+        ending.interrupted = self.terminated || both_terminated;
         ending
     }
 

@@ -49,8 +49,9 @@ pub const ROLES: &str = "roles";
 pub static KEYS: &[Key<Config>] = &[
     Key {
         name: "restore_on_start",
-        meaning: "Restore, when the daemon starts, the panes that were running when the machine \
-                  went down. Panes that had ended are not restarted.",
+        meaning: "Restore, when the daemon starts, the panes that were interrupted: those that \
+                  were running when the machine went down or when their processes were killed. \
+                  Panes that exited, were stopped or were closed are not restarted.",
         takes: "true or false",
         access: Access::Flag {
             get: |config| config.restore_on_start,

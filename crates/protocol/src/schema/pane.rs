@@ -20,6 +20,10 @@ pub struct Ending {
     /// The system's message, for reasons that have one.
     #[serde(default)]
     pub detail: Option<String>,
+    /// Whether the pane was terminated by another program, as when the machine shuts down (default:
+    /// false).
+    #[serde(default)]
+    pub interrupted: bool,
 }
 
 /// A contiguous range of ports.

@@ -28,9 +28,10 @@ use self::apply::{Applied, Changes};
 use self::decide::{Decision, decide};
 use self::scan::{Scan, ScannedPane, observe, scan};
 use crate::operations::Services;
+use crate::panes::error::RestoreError;
 use crate::panes::pane::LAUNCH_RECORD;
 use crate::panes::retire::{self, Retention};
-use crate::panes::{Life, Pane};
+use crate::panes::{Life, Pane, PaneStatus};
 use crate::runtime::run_blocking;
 use crate::sessions::SESSION_RECORD;
 use crate::trash::{self, Expiry};
@@ -69,8 +70,10 @@ impl Recovery<'_> {
         self.retire_sessions(&applied, &scan).await;
         self.write_records(&applied, &decided, &scan).await;
         let count = decided.len();
+        let config = self.0.runtime.config().await;
+        let restores = config.is_ok_and(|config| config.restore_on_start);
         for (pane, decision) in decided {
-            self.register(pane, decision);
+            self.register(pane, decision, restores);
         }
         self.write_identity().await;
         info!(panes = count, adopted = applied.adopted, "recovery completed");
@@ -202,8 +205,9 @@ impl Recovery<'_> {
         }
     }
 
-    /// Adds a pane to the services and resumes the work of the last daemon on it.
-    fn register(&self, found: ScannedPane, decision: Decision) {
+    /// Adds a pane to the services and resumes the work of the last daemon on it. With `restores`, an
+    /// interrupted pane is restored.
+    fn register(&self, found: ScannedPane, decision: Decision, restores: bool) {
         let keeper = found.observed.keeper.map(Arc::new);
         let life = match (decision, &keeper, found.observed.ending) {
             (Decision::RollBack | Decision::FinishClosing, _, _) => return,
@@ -223,6 +227,8 @@ impl Recovery<'_> {
         if let Some(problem) = found.problem {
             pane.set_problem(problem);
         }
+        let PaneStatus { state, ending, .. } = pane.status();
+        pane.set_restored_soon(restores && state.was_interrupted(ending.as_ref(), false));
         self.0.panes.add(Arc::clone(&pane));
         self.claim_conversation(&pane);
         self.0.lifecycle.pane_transitioned(pane.id);
@@ -238,6 +244,9 @@ impl Recovery<'_> {
                 self.0.runtime.tasks.spawn(await_keeper(Arc::clone(self.0), pane));
             }
             (Life::Orphaned, _) => settle_orphan(self.0, pane, found.observed.keeper_record),
+            (Life::Ended(_), _) if pane.is_restored_soon() => {
+                self.0.runtime.tasks.spawn(restore_interrupted(Arc::clone(self.0), pane));
+            }
             (Life::Ended(_) | Life::Gone(_), _) => {}
         }
     }
@@ -253,24 +262,31 @@ impl Recovery<'_> {
     }
 }
 
-/// Ends the remaining processes of a pane without a keeper. If the machine was rebooted since, the
-/// pane is restored when `restore_on_start` is set.
+/// Ends the remaining processes of a pane without a keeper, and restores it if it is to be restored.
 fn settle_orphan(services: &Arc<Services>, pane: Arc<Pane>, keeper: Option<KeeperRecord>) {
     let this = Arc::clone(services);
-    let rebooted = keeper.as_ref().is_none_or(|keeper| keeper.keeper.boot != services.runtime.boot);
     services.runtime.tasks.spawn(async move {
         this.panes.record_ending(&pane, keeper).await;
-        let restore = this.runtime.config().await.is_ok_and(|config| config.restore_on_start);
-        if !restore || !rebooted {
-            return;
-        }
-        let id = pane.id;
-        let Ok(row) = this.registry.read(move |change| change.pane(id)).await else { return };
-        if let Err(error) = this.panes.restore_pane(&row).await {
-            warn!(pane = %id, %error, "pane not restored at startup");
-            pane.set_problem(format!("not restored at startup: {error}"));
+        if pane.is_restored_soon() {
+            restore_interrupted(this, pane).await;
         }
     });
+}
+
+/// Restores a pane that was interrupted, for `restore_on_start`.
+async fn restore_interrupted(services: Arc<Services>, pane: Arc<Pane>) {
+    let id = pane.id;
+    if let Ok(row) = services.registry.read(move |change| change.pane(id)).await {
+        match services.panes.restore_pane(&row).await {
+            // A client may have restored it meanwhile.
+            Ok(()) | Err(RestoreError::Running(_)) => {}
+            Err(error) => {
+                warn!(pane = %id, %error, "pane not restored at startup");
+                pane.set_problem(format!("not restored at startup: {error}"));
+            }
+        }
+    }
+    pane.set_restored_soon(false);
 }
 
 /// Waits until the keeper of a pane that is being started has written its record or ended.

@@ -77,8 +77,9 @@ impl Control {
             Request::Stop { target, grace_ms } => {
                 operations::stop(services, caller, &target, grace_ms).await?.into()
             }
-            Request::Close { target, grace_ms, discard } => {
-                Box::pin(operations::close(services, caller, &target, grace_ms, &discard)).await?;
+            Request::Close { target, grace_ms, discard, only_ended } => {
+                let request = operations::CloseRequest { grace_ms, discard: &discard, only_ended };
+                Box::pin(operations::close(services, caller, &target, request)).await?;
                 Response::Done
             }
             Request::Restore { target } => {

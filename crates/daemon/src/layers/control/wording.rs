@@ -74,7 +74,8 @@ fn hint(advice: &Advice) -> String {
         Advice::OmitTemplate => "omit --template, or choose another session".to_owned(),
         Advice::OmitTemplateOrMode => "omit --template, or use --mode isolated".to_owned(),
         Advice::NameSession => {
-            "name it with --session, or run this in one of its panes; a full pane ID needs neither"
+            "name it with --session or as SESSION/PANE, or run this in one of its panes; a full \
+             pane ID needs neither"
                 .to_owned()
         }
         Advice::NameTeam => "set `session = \"NAME\"` in the file, or pass --name NAME".to_owned(),
@@ -86,19 +87,29 @@ fn hint(advice: &Advice) -> String {
         Advice::CheckConfig => {
             "correct the file, then check it with `ccmux config --check`".to_owned()
         }
-        Advice::DiscardPane { pane, cwd, token } => format!(
+        Advice::DiscardPane { pane, cwd, token, running } => format!(
             "save it from `{cwd}`, or discard exactly this work with \
-             `ccmux close {pane} --discard {token}`"
+             `ccmux close {pane} --discard {token}`{}",
+            stop_before(pane, *running)
         ),
-        Advice::DiscardSession { session, tokens } => {
+        Advice::DiscardSession { session, tokens, running } => {
             let options: String =
                 tokens.iter().map(|token| format!(" --discard {token}")).collect();
             format!(
                 "save it from the workspaces, or discard exactly this work with \
-                 `ccmux purge {session} --yes{options}`"
+                 `ccmux purge {session} --yes{options}`{}",
+                stop_before(session, *running)
             )
         }
     }
+}
+
+/// Running programs may change their work, so that a token for it is soon invalid.
+fn stop_before(target: &str, running: bool) -> String {
+    if !running {
+        return String::new();
+    }
+    format!("; if the work keeps changing, stop it before with `ccmux stop {target}`")
 }
 
 fn name_one_of(candidates: &[Candidate]) -> String {

@@ -308,7 +308,8 @@ async fn restore(
 
 /// Close a pane and move its directories to the trash
 ///
-/// Fails if unsaved work would be lost, unless `discard` contains the token that identifies it.
+/// Fails if unsaved work would be lost, unless `discard` contains the token that identifies it. A
+/// running pane with unsaved work keeps running.
 #[utoipa::path(delete, path = "/v1/panes/{id}", tag = "panes",
     params(("id" = String, Path, description = "Pane ID, unique ID prefix, or name"),
         RemoveQuery),
@@ -322,7 +323,8 @@ async fn close(
     let grace_ms = grace(query.grace_ms)?;
     let tokens = discard_tokens(query.discard.as_deref());
     let close = |services, caller| async move {
-        Box::pin(operations::close(&services, &caller, &target, grace_ms, &tokens)).await
+        let request = operations::CloseRequest { grace_ms, discard: &tokens, only_ended: false };
+        Box::pin(operations::close(&services, &caller, &target, request)).await
     };
     api.perform(close).await?;
     Ok(StatusCode::NO_CONTENT)

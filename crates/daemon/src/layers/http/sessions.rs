@@ -221,7 +221,8 @@ async fn restore(
 
 /// Stop all panes of a session and move its data to the trash
 ///
-/// Fails if unsaved work would be lost, unless `discard` contains the tokens that identify it.
+/// Fails if unsaved work would be lost, unless `discard` contains the tokens that identify it. No
+/// pane is stopped then.
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "sessions",
     params(("id" = String, Path, description = "Session ID, unique ID prefix, or name"),
         PurgeQuery),

@@ -90,12 +90,15 @@ fn hint(advice: &Advice) -> Option<String> {
         }
         Advice::RunDoctor => "GET /v1/doctor reports the cause and the remedy".to_owned(),
         Advice::CheckConfig => "correct ccmux.toml in the state root".to_owned(),
-        Advice::DiscardPane { cwd, token, .. } => format!(
-            "save it from `{cwd}`, or discard exactly this work with the query discard={token}"
+        Advice::DiscardPane { cwd, token, running, .. } => format!(
+            "save it from `{cwd}`, or discard exactly this work with the query discard={token}{}",
+            stop_before(*running)
         ),
-        Advice::DiscardSession { tokens, .. } => format!(
-            "save it from the workspaces, or discard exactly this work with the query discard={}",
-            tokens.join(",")
+        Advice::DiscardSession { tokens, running, .. } => format!(
+            "save it from the workspaces, or discard exactly this work with the query \
+             discard={}{}",
+            tokens.join(","),
+            stop_before(*running)
         ),
         Advice::ListTemplates
         | Advice::ListShared
@@ -105,4 +108,9 @@ fn hint(advice: &Advice) -> Option<String> {
         | Advice::ReplacePanes => return None,
     };
     Some(text)
+}
+
+/// Running programs may change their work, so that a token for it is soon invalid.
+fn stop_before(running: bool) -> &'static str {
+    if running { "; if the work keeps changing, stop the panes first" } else { "" }
 }

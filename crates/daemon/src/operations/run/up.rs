@@ -15,7 +15,7 @@ use super::{RunError, check_panes, current_session, launch_request, run, wanted_
 use crate::fault::{Advice, Description, Details, Fault, FaultKind, any_of};
 use crate::operations::Services;
 use crate::operations::access::{AccessDenied, authorize};
-use crate::operations::close::{CloseError, close, removal_scope};
+use crate::operations::close::{CloseError, CloseRequest, check_live, close, removal_scope};
 use crate::panes::error::StopError;
 use crate::panes::workspace::UnsavedWorkFound;
 
@@ -195,21 +195,21 @@ async fn remove_obsolete(
         .flat_map(steps_with)
         .filter_map(|step| find(existing, step))
         .collect();
-    // All panes are stopped and checked before the first is closed: a running pane could write
-    // more.
+    // All panes are checked before the first is stopped, and again before the first is closed: a
+    // running pane could write more.
     let rows: Vec<PaneRow> = obsolete.iter().map(|pane| pane.row.clone()).collect();
+    check_live(services, &rows).await.map_err(Box::new)?;
     services.panes.stop_all(&rows, GRACE_MS).await?;
     for ExistingPane { row, .. } in &obsolete {
         let Some(pane) = services.panes.get(row.id) else { continue };
         let scope = removal_scope(services, row, &pane).await?;
         if let Some(work) = services.panes.workspaces.unsaved_work(&pane, &scope, &[]).await {
-            return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work).into());
+            return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
         }
     }
     for ExistingPane { row, .. } in &obsolete {
-        Box::pin(close(services, caller, &row.id.to_string(), GRACE_MS, &[]))
-            .await
-            .map_err(Box::new)?;
+        let request = CloseRequest { grace_ms: GRACE_MS, ..CloseRequest::default() };
+        Box::pin(close(services, caller, &row.id.to_string(), request)).await.map_err(Box::new)?;
     }
     if !request.prune {
         let unwanted: Vec<PaneRow> = steps_with(Action::Remove)
