@@ -44,7 +44,7 @@ pub(crate) use self::{
     hook::hook, launch::launch_once, limit::limit, list::list, locate::locate, lock::lock,
     message::message, migrate::migrate, page::page, purge::PurgeRequest, purge::purge, read::read,
     rename::rename, resize::resize, restore::restore, run::rollback::roll_back_pending, run::run,
-    run::up::up, send::send, share::share, show::show, stop::stop, template::template,
+    run::up::up, send::Input, send::send, share::share, show::show, stop::stop, template::template,
     thaw::report_limits, thaw::thaw, trust::trust, wait::wait,
 };
 use crate::coordination::Coordination;
