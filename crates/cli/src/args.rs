@@ -297,6 +297,10 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     pub(crate) enter: bool,
 
+    /// Type even if the agent is asking a question, which the input would answer
+    #[arg(long)]
+    pub(crate) force: bool,
+
     /// Seconds to wait for the pane to accept the text before failing with exit code 5
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     pub(crate) timeout: Duration,

@@ -137,6 +137,96 @@ fn heavy_claude_unknown_conversation_fails_and_keeps_its_id() {
     assert_eq!(shown["conversation"], id.as_str());
 }
 
+/// No question at the start, with each permission mode that a user may have set, and with and
+/// without earlier answers. A pane changes none of the user's files, and keeps its own settings.
+#[test]
+fn heavy_claudes_of_all_kinds_of_users_start_without_a_question() {
+    let users = [
+        (None, false),
+        (None, true),
+        (Some("acceptEdits"), false),
+        (Some("acceptEdits"), true),
+        (Some("plan"), false),
+    ];
+    for (mode, answered) in users {
+        let user = User::new(Agent::Claude);
+        set_up(&user, mode, answered);
+        let before = user_files(&user);
+
+        let panes: Vec<Value> = ["a", "b", "c", "d"]
+            .map(|name| user.new_pane(name, &["--session", "team"], &[]))
+            .into();
+        for name in ["a", "b", "c", "d"] {
+            user.wait_text(name, "shift\\+tab|\\? for shortcuts");
+        }
+        user.ask("a", "word-one");
+        change_setting(&path(&panes[1], "config_dir").join("settings.json"));
+        user.home.ccmux(&["stop", "b"]).ok();
+        user.home.ccmux(&["restore", "b"]).ok();
+        user.wait_state("b", "running");
+        user.ask("b", "word-two");
+
+        for pane in &panes {
+            let dir = path(pane, "config_dir");
+            let settings = json(&dir.join("settings.json"));
+            assert_eq!(settings["permissions"]["defaultMode"].as_str(), mode, "{settings}");
+        }
+        let kept = json(&path(&panes[1], "config_dir").join("settings.json"));
+        assert_eq!(kept["verbose"], true, "the pane's own setting is lost");
+        assert_eq!(
+            user_files(&user),
+            before,
+            "{mode:?}, {answered}: the user's files have changed"
+        );
+    }
+}
+
+/// Writes the settings of a user with this permission mode, who may have answered questions.
+fn set_up(user: &User, mode: Option<&str>, answered: bool) {
+    let own = user.home_dir().join(".claude");
+    for dir in ["commands", "agents", "skills/one", "plugins"] {
+        fs::create_dir_all(own.join(dir)).unwrap();
+    }
+    put(&own.join("skills/one/SKILL.md"), "---\nname: one\ndescription: a skill\n---\n");
+    let mut settings = serde_json::json!({"includeCoAuthoredBy": false});
+    if let Some(mode) = mode {
+        settings["permissions"]["defaultMode"] = mode.into();
+    }
+    put(&own.join("settings.json"), &settings.to_string());
+    if answered {
+        let file = user.home_dir().join(".claude.json");
+        let mut state = json(&file);
+        for key in ["hasSeenAutoDefaultNudge", "hasSeenTasksHint"] {
+            state[key] = true.into();
+        }
+        put(&file, &state.to_string());
+    }
+}
+
+/// Changes a setting as the agent in a pane does.
+fn change_setting(file: &Path) {
+    let mut settings = json(file);
+    settings["verbose"] = true.into();
+    put(file, &settings.to_string());
+}
+
+#[test]
+fn heavy_send_into_a_dialog_of_claude_is_refused_with_its_question() {
+    let user = User::new(Agent::Claude);
+    user.new_pane("dev", &[], &[]);
+    user.wait_ready("dev");
+    user.home.ccmux(&["send", "dev", "/model", "--enter"]).ok();
+    user.wait_text("dev", "Select model");
+
+    let refused = user.home.ccmux(&["send", "dev", "fix it", "--enter"]).fails_with(4);
+
+    assert!(refused.contains("asks: ") && refused.contains("--force"), "{refused}");
+    user.wait_text("dev", "Select model");
+    user.home.ccmux(&["send", "dev", "--key", "esc", "--force"]).ok();
+    user.wait_ready("dev");
+    user.ask("dev", "word-two");
+}
+
 /// Returns whether a pane of this name has a running program.
 fn runs(user: &User, name: &str) -> bool {
     let shown = user.home.ccmux(&["show", "--json", name]).run();

@@ -168,11 +168,14 @@ fn fresh_config_directory_has_shared_files_and_user_files_stay_unchanged() {
     let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
     wait_until("claude has started", DEADLINE, || dir.join("new.json").exists());
 
-    assert_eq!(
-        fs::read_link(dir.join("settings.json")).unwrap(),
-        user.join(".claude/settings.json")
-    );
+    let settings: Value =
+        serde_json::from_slice(&fs::read(dir.join("settings.json")).unwrap()).unwrap();
+    assert_eq!(settings["model"], "opus");
+    assert_eq!(settings["disableDeepLinkRegistration"], "disable");
     assert_eq!(fs::read_to_string(dir.join("commands/x.md")).unwrap(), "x");
+    for copy in ["settings.json", "CLAUDE.md", "commands"] {
+        assert!(!dir.join(copy).is_symlink(), "{copy} is a link to the user's file");
+    }
     let seeded: Value =
         serde_json::from_slice(&fs::read(dir.join(".claude.json")).unwrap()).unwrap();
     assert_eq!(seeded["mcpServers"]["db"]["command"], "db");
@@ -194,12 +197,13 @@ fn fresh_config_directory_has_shared_files_and_user_files_stay_unchanged() {
 }
 
 #[test]
-fn shared_files_are_configurable() {
+fn copied_and_shared_files_are_configurable() {
     let mut home = Home::new(CCMUX);
     script(&mut home, "claude", STAYS);
-    configure(&home, "[claude.isolation]\nshare = [\"CLAUDE.md\"]\n");
+    configure(&home, "[claude.isolation]\ncopy = [\"commands\"]\nshare = [\"CLAUDE.md\"]\n");
     let user = user(&home);
-    put(&user.join(".claude/settings.json"), "{}");
+    put(&user.join(".claude/settings.json"), r#"{"model":"opus"}"#);
+    put(&user.join(".claude/commands/x.md"), "x");
     put(&user.join(".claude/CLAUDE.md"), "be brief");
     put(&user.join(".claude.json"), r#"{"mcpServers":{"db":{"command":"db"}}}"#);
 
@@ -207,8 +211,9 @@ fn shared_files_are_configurable() {
 
     let shown = home.ccmux(&["show", "dev", "--json"]).json();
     let dir = PathBuf::from(shown["pane"]["config_dir"].as_str().unwrap());
-    assert!(dir.join("CLAUDE.md").exists());
-    assert!(!dir.join("settings.json").exists());
+    assert_eq!(fs::read_link(dir.join("CLAUDE.md")).unwrap(), user.join(".claude/CLAUDE.md"));
+    assert!(dir.join("commands/x.md").exists() && !dir.join("commands").is_symlink());
+    assert!(!fs::read_to_string(dir.join("settings.json")).unwrap().contains("opus"));
     assert!(!fs::read_to_string(dir.join(".claude.json")).unwrap().contains("mcpServers"));
 }
 

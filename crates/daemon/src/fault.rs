@@ -83,6 +83,10 @@ pub(crate) enum Advice {
         pane: String,
     },
     ReadScreen,
+    /// Answer the question of the agent, or repeat the request with `force`.
+    AnswerOrForce {
+        pane: String,
+    },
     ChooseDirectory,
     ChooseWorkspace,
     ChooseWorkspaceForMigration,

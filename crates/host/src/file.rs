@@ -137,6 +137,21 @@ pub fn make_dir(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Creates the parents of `at` in `dir`.
+///
+/// # Errors
+///
+/// [`FileError`].
+pub fn make_parents(dir: &Path, at: &str) -> Result<(), FileError> {
+    let mut place = dir.to_owned();
+    let parents = Path::new(at).parent().into_iter().flat_map(Path::components);
+    for part in parents {
+        place.push(part);
+        make_dir(&place)?;
+    }
+    Ok(())
+}
+
 /// Opens a file for appending, readable by its owner only.
 ///
 /// # Errors

@@ -21,6 +21,7 @@ pub mod lock;
 pub mod lock_keys;
 pub mod lock_store;
 pub mod log;
+pub mod mirror;
 pub mod mounts;
 pub mod open_files;
 pub mod own_pane;

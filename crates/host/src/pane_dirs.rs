@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use crate::file::{FileError, make_dir};
+use crate::file::{FileError, make_dir, make_parents};
+use crate::mirror;
 
 /// Size limit for user files that are read or copied.
 const MAX_SIZE: u64 = 64 << 20;
@@ -27,7 +28,7 @@ const MAX_SIZE: u64 = 64 << 20;
 pub struct SeedContext<'a> {
     /// Directories that agents may trust without a prompt.
     pub trusted: &'a [String],
-    /// User files that may be shared.
+    /// The parts of the user's configuration that are in use.
     pub share: &'a [Share],
     /// The environment of the pane.
     pub environment: &'a Environment,
@@ -138,6 +139,7 @@ pub fn fill(
     for inner in &furnishing.directories {
         make_dir(&dir.join(inner))?;
     }
+    mirror::refresh(dir, &furnishing.mirrors)?;
     for (at, target) in &furnishing.links {
         link(dir, at, Path::new(target))?;
     }
@@ -206,16 +208,6 @@ fn write_new(dir: &Path, at: &str, bytes: &[u8]) -> Result<(), FileError> {
     }
 }
 
-fn make_parents(dir: &Path, at: &str) -> Result<(), FileError> {
-    let mut place = dir.to_owned();
-    let parents = Path::new(at).parent().into_iter().flat_map(Path::components);
-    for part in parents {
-        place.push(part);
-        make_dir(&place)?;
-    }
-    Ok(())
-}
-
 fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path)?;
@@ -241,6 +233,7 @@ mod tests {
             agent: None,
             directories: Vec::new(),
             links: links.iter().map(|(at, to)| ((*at).to_owned(), text(to))).collect(),
+            mirrors: Vec::new(),
             copies: Vec::new(),
             consults: Vec::new(),
         }

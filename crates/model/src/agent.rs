@@ -13,6 +13,7 @@ pub mod hooks;
 mod opencode;
 pub mod probe;
 pub mod prompting;
+pub mod refresh;
 mod shell;
 pub mod traces;
 
@@ -64,8 +65,11 @@ pub struct Agent {
     pub directories: &'static [&'static str],
     /// The user's own configuration directory of the agent.
     pub user_dir: UserDir,
-    /// Files and directories of the user that are linked into its directory.
+    /// Files and directories of the user in its directory: copies that follow the user's files, or
+    /// links.
     pub links: Vec<Link>,
+    /// The settings among them, if they are a JSON object.
+    pub settings: Option<Settings>,
     /// Files of the user that are copied into its directory once.
     pub copies: Vec<Copied>,
     /// Files of the user from which [`Agent::made`] generates others.
@@ -108,14 +112,24 @@ pub enum Origin {
     Absolute(String),
 }
 
-/// A link to a file of the user.
+/// Settings that are merged by key.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Their path in the agent's directory.
+    pub at: &'static str,
+    /// Values for keys that the user has not set.
+    pub defaults: &'static [(&'static str, &'static str)],
+}
+
+/// A file or directory of the user that an agent needs.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Path of the link in the agent's directory.
+    /// Its path in the agent's directory.
     pub at: String,
-    /// The target.
+    /// The user's file or directory.
     pub to: Origin,
-    /// The part of the configuration that must be shared for this; none: always.
+    /// The part of the configuration it belongs to, which decides whether it is copied or linked;
+    /// none: always linked.
     pub share: Option<Share>,
 }
 
@@ -126,7 +140,7 @@ pub struct Copied {
     pub at: String,
     /// The original.
     pub from: Origin,
-    /// The part of the configuration that must be shared for this; none: always.
+    /// The part of the configuration that must be in use for this; none: always.
     pub share: Option<Share>,
 }
 
@@ -149,7 +163,7 @@ pub struct Seeding<'a> {
     /// Directories for which the agent need not ask for trust: the working directory and its
     /// repository.
     pub trusted: &'a [String],
-    /// The parts of the user's configuration that are shared.
+    /// The parts of the user's configuration that are in use.
     pub share: &'a [Share],
     /// The pane's environment.
     pub environment: &'a crate::environment::Environment,

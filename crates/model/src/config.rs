@@ -82,11 +82,13 @@ pub struct IsolationConfig {
     pub cleanup_on_close: bool,
     /// Paths, relative to the user's home, that are linked into the home of a pane.
     pub home_symlinks: Vec<String>,
-    /// The parts of the user's configuration that all panes share.
+    /// The parts of the user's configuration that panes have copies of.
+    pub copy: Vec<Share>,
+    /// The parts of the user's configuration that panes share with the user and can change.
     pub share: Vec<Share>,
 }
 
-/// A part of the user's agent configuration that panes can share.
+/// A part of the user's agent configuration that panes can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
     /// The settings.
@@ -173,8 +175,23 @@ impl Default for IsolationConfig {
             method: Method::default(),
             cleanup_on_close: true,
             home_symlinks: HOME_SYMLINKS.map(str::to_owned).into(),
-            share: Share::ALL.into(),
+            copy: Share::ALL.into(),
+            share: Vec::new(),
         }
+    }
+}
+
+impl IsolationConfig {
+    /// Returns true if panes use this part of the user's configuration.
+    #[must_use]
+    pub fn uses(&self, part: Share) -> bool {
+        self.copy.contains(&part) || self.share.contains(&part)
+    }
+
+    /// Returns the parts of the user's configuration that panes use.
+    #[must_use]
+    pub fn used(&self) -> Vec<Share> {
+        Share::ALL.into_iter().filter(|part| self.uses(*part)).collect()
     }
 }
 

@@ -138,6 +138,9 @@ pub enum Request {
         typing: Typing,
         /// How long the pane may take to read the input, in milliseconds.
         timeout_ms: u64,
+        /// Type even if the agent is asking a question, which the input would answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
     },
     /// Read the output of a running or ended pane: [`Response::Text`].
     Read {

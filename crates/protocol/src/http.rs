@@ -334,6 +334,8 @@ pub struct InputBody {
     /// How long the pane may take to read the input, in milliseconds (default: 10000).
     #[schema(maximum = 60_000)]
     pub timeout_ms: Option<u64>,
+    /// Type even if the agent is asking a question, which the input would answer.
+    pub force: bool,
 }
 
 /// The part of the screen to read.

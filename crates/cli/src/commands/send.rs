@@ -23,7 +23,7 @@ struct Sent {
 pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     let typing = typing(args, &mut io::stdin().lock())?;
     let timeout_ms = millis(args.timeout);
-    let send = Request::Send { target: args.id.clone(), typing, timeout_ms };
+    let send = Request::Send { target: args.id.clone(), typing, timeout_ms, force: args.force };
     let progress = context.out.progress(format!("waiting for {} to accept the text…", args.id));
 
     let doubt = "the text may or may not have been typed";
@@ -82,7 +82,7 @@ mod tests {
     fn args(text: &[&str], enter: bool) -> SendArgs {
         let text = text.iter().map(|&word| word.to_owned()).collect();
         let (id, timeout) = ("dev1".to_owned(), Duration::from_secs(1));
-        SendArgs { id, text, key: vec![], enter, timeout }
+        SendArgs { id, text, key: vec![], enter, force: false, timeout }
     }
 
     fn text_of(args: &SendArgs, stdin: &[u8]) -> Result<String, u8> {

@@ -44,9 +44,9 @@ pub(crate) use self::{
     environment::environment, gc::gc, hook::hook, launch::launch_once, limit::limit, list::list,
     locate::locate, lock::lock, message::message, migrate::migrate, page::page,
     purge::PurgeRequest, purge::purge, read::read, rename::rename, resize::resize,
-    restore::restore, run::rollback::roll_back_pending, run::run, run::up::up, send::send,
-    share::share, show::show, stop::stop, template::template, thaw::report_limits, thaw::thaw,
-    trust::trust, wait::wait,
+    restore::restore, run::rollback::roll_back_pending, run::run, run::up::up, send::Input,
+    send::send, share::share, show::show, stop::stop, template::template, thaw::report_limits,
+    thaw::thaw, trust::trust, wait::wait,
 };
 use crate::coordination::Coordination;
 use crate::coordination::locks::Locks;

@@ -226,7 +226,7 @@ impl Panes {
         let trusted = repository::trust_roots(Path::new(&record.cwd));
         let context = SeedContext {
             trusted: &trusted,
-            share: &config.isolation.share,
+            share: &config.isolation.used(),
             environment: &record.env,
         };
         let is_kept = |dir: &Path| matches!(existing, ExistingDirs::Complete) && dir.exists();

@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use model::{Workspace, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 
-pub use late_write::{FILE_TIME_RESOLUTION, find_late_write};
 pub use carry::obstacle_to_carrying;
 pub use changes::TreeChanges;
+pub use late_write::{FILE_TIME_RESOLUTION, find_late_write};
 pub use make::make;
 pub use unsaved::Work;
 pub use work::{PaneRemoval, SessionRemoval, find, find_in_session};

@@ -9,17 +9,18 @@
 //! A running process maintains the undocumented file `sessions/<pid>.json`, which is not updated
 //! atomically; it is trusted only as far as it can be verified.
 
+mod answers;
 pub(super) mod hooks;
 
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
 use super::probe::{Probe, Verdict};
-use super::prompting::{self, Prompting};
+use super::prompting::{self, Dialogs, Prompting};
 use super::traces::{StateFile, Traces, WriteTracker};
 use super::{
-    Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Store,
-    UserDir, words,
+    Agent, Consulted, Conversations, Link, Live, Liveness, Logins, Origin, Seed, Seeding, Settings,
+    Store, UserDir, words,
 };
 use crate::config::Share;
 use crate::conversation::ConversationId;
@@ -49,6 +50,13 @@ const KEY_SUFFIX: usize = 20;
 /// The state file, with everything but the settings.
 const STATE: &str = ".claude.json";
 
+/// The settings of the user.
+const SETTINGS: &str = "settings.json";
+
+/// Settings of a pane. Without the first one, claude registers itself with the desktop in the user's
+/// home directory.
+const DEFAULTS: &[(&str, &str)] = &[("disableDeepLinkRegistration", "disable")];
+
 const KEY: &str = "ANTHROPIC_API_KEY";
 
 /// The file with the login.
@@ -71,9 +79,6 @@ const PROBE: Probe = Probe {
     otherwise: "set CLAUDE_CODE_OAUTH_TOKEN to the output of `claude setup-token` and restart the \
                 pane, or log in inside the pane",
 };
-
-/// The keys of the user's state that a pane starts with.
-const CARRIED: [&str; 3] = ["theme", "oauthAccount", "bypassPermissionsModeAccepted"];
 
 /// The keys of a project in the user's state that a pane starts with: its servers and approvals.
 const PROJECT_SERVERS: [&str; 4] =
@@ -174,6 +179,11 @@ const PROMPTING: Prompting = Prompting {
     },
     hints: &["Try \""],
     busy: "esc to interrupt",
+    dialogs: Dialogs {
+        mark: '❯',
+        texts: &["Enter to confirm", "Esc to cancel"],
+        looks_like_box: false,
+    },
 };
 
 pub(super) fn agent() -> Agent {
@@ -213,6 +223,7 @@ pub(super) fn agent() -> Agent {
                 share: Some(share),
             })
             .into(),
+        settings: Some(Settings { at: SETTINGS, defaults: DEFAULTS }),
         copies: Vec::new(),
         consults: vec![Consulted { name: STATE, origin: Origin::Top(STATE.to_owned()), digest }],
         made: Some(made),
@@ -254,32 +265,39 @@ pub(super) fn agent() -> Agent {
 /// Extracts the relevant part of the user's state.
 fn digest(bytes: &[u8]) -> Option<Value> {
     let Value::Object(state) = serde_json::from_slice(bytes).ok()? else { return None };
-    let mut kept = Map::new();
-    for key in CARRIED.into_iter().chain(["mcpServers", "customApiKeyResponses"]) {
-        if let Some(value) = state.get(key) {
-            kept.insert(key.to_owned(), value.clone());
-        }
-    }
+    let is_kept = |key: &str| {
+        answers::is_carried(key) || ["mcpServers", "customApiKeyResponses"].contains(&key)
+    };
+    let mut kept: Map<String, Value> = state
+        .iter()
+        .filter(|(key, _)| is_kept(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     let projects = state.get("projects").and_then(Value::as_object).into_iter().flatten();
     let projects: Map<String, Value> =
-        projects.filter_map(|(path, project)| Some((path.clone(), servers_of(project)?))).collect();
+        projects.filter_map(|(path, project)| Some((path.clone(), digest_of(project)?))).collect();
     kept.insert("projects".to_owned(), projects.into());
     Some(kept.into())
 }
 
-/// Returns the servers of a project, if it has any.
-fn servers_of(project: &Value) -> Option<Value> {
+/// Returns the servers of a project and the answers given in it, if it has any.
+fn digest_of(project: &Value) -> Option<Value> {
     let is_empty = |value: &Value| match value {
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     };
-    let servers: Map<String, Value> = PROJECT_SERVERS
-        .into_iter()
-        .filter_map(|key| Some((key.to_owned(), project.get(key)?.clone())))
-        .filter(|(_, value)| !is_empty(value))
+    let is_kept = |key: &str, value: &Value| {
+        let is_answer = answers::is_carried_in_project(key) && value.as_bool() == Some(true);
+        is_answer || PROJECT_SERVERS.contains(&key) && !is_empty(value)
+    };
+    let kept: Map<String, Value> = project
+        .as_object()?
+        .iter()
+        .filter(|(key, value)| is_kept(key, value))
+        .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    (!servers.is_empty()).then(|| servers.into())
+    (!kept.is_empty()).then(|| kept.into())
 }
 
 /// Generates a state with which the first start shows the prompt immediately.
@@ -288,12 +306,10 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
     let user = seeding.digests.get(STATE).unwrap_or(&nothing);
     let shares_servers = seeding.share.contains(&Share::McpServers);
     let mut state = Map::new();
-    state.insert("hasCompletedOnboarding".to_owned(), true.into());
-    for key in CARRIED {
-        if let Some(value) = user.get(key) {
-            state.insert(key.to_owned(), value.clone());
-        }
-    }
+    let carried = user.as_object().into_iter().flatten();
+    let carried = carried.filter(|(key, _)| answers::is_carried(key));
+    state.extend(carried.map(|(key, value)| (key.clone(), value.clone())));
+    answers::mark_seen(&mut state);
     if let Some(servers) = user.get("mcpServers").filter(|_| shares_servers) {
         state.insert("mcpServers".to_owned(), servers.clone());
     }
@@ -301,11 +317,15 @@ fn made(seeding: &Seeding<'_>) -> Vec<Seed> {
         state.insert("customApiKeyResponses".to_owned(), key_responses(key, user));
     }
     let project = |path: &String| {
-        let servers = user.get("projects").and_then(|projects| projects.get(path));
-        let mut project = match servers.filter(|_| shares_servers) {
-            Some(Value::Object(servers)) => servers.clone(),
-            _ => Map::new(),
-        };
+        let known = user.get("projects").and_then(|projects| projects.get(path)?.as_object());
+        let is_kept = |key: &str| shares_servers || answers::is_carried_in_project(key);
+        let mut project: Map<String, Value> = known
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| is_kept(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        answers::mark_seen_in_project(&mut project);
         project.insert("hasTrustDialogAccepted".to_owned(), true.into());
         (path.clone(), Value::Object(project))
     };
@@ -415,10 +435,11 @@ mod tests {
     use crate::environment::Environment;
 
     const USER: &str = r#"{
-        "theme": "light", "numStartups": 7, "userID": "x",
+        "theme": "light", "numStartups": 7, "userID": "x", "bypassPermissionsModeAccepted": true,
         "mcpServers": {"db": {"command": "db-mcp"}},
         "projects": {
-            "/src": {"mcpServers": {"web": {"url": "http://localhost"}}, "history": ["secret"]},
+            "/src": {"mcpServers": {"web": {"url": "http://localhost"}}, "history": ["secret"],
+                "hasClaudeMdExternalIncludesApproved": true},
             "/other": {"mcpServers": {}}
         }
     }"#;
@@ -443,22 +464,42 @@ mod tests {
     fn generated_state_answers_all_questions_of_the_first_start() {
         let state = state(&Share::ALL, Some("sk-ant-0123456789abcdefghijklmnop"));
 
-        assert_eq!(
-            state,
-            json!({
-                "hasCompletedOnboarding": true,
-                "theme": "light",
-                "mcpServers": {"db": {"command": "db-mcp"}},
-                "customApiKeyResponses": {"approved": ["6789abcdefghijklmnop"], "rejected": []},
-                "projects": {
-                    "/src": {
-                        "mcpServers": {"web": {"url": "http://localhost"}},
-                        "hasTrustDialogAccepted": true,
-                    },
-                    "/src/deep": {"hasTrustDialogAccepted": true},
-                },
-            })
-        );
+        for key in ["hasCompletedOnboarding", "hasSeenAutoDefaultNudge", "hasSeenTasksHint"] {
+            assert_eq!(state[key], true, "{key}");
+        }
+        assert_eq!(state["theme"], "light");
+        assert_eq!(state["bypassPermissionsModeAccepted"], true);
+        assert_eq!(state["mcpServers"], json!({"db": {"command": "db-mcp"}}));
+        let responses = json!({"approved": ["6789abcdefghijklmnop"], "rejected": []});
+        assert_eq!(state["customApiKeyResponses"], responses);
+        assert_eq!((state.get("numStartups"), state.get("userID")), (None, None));
+        let project = &state["projects"]["/src"];
+        assert_eq!(project["mcpServers"], json!({"web": {"url": "http://localhost"}}));
+        assert_eq!(project["hasClaudeMdExternalIncludesApproved"], true);
+        assert_eq!(project.get("history"), None);
+        for path in ["/src", "/src/deep"] {
+            let project = &state["projects"][path];
+            assert_eq!(project["hasTrustDialogAccepted"], true);
+            assert_eq!(project["hasClaudeMdExternalIncludesWarningShown"], true);
+        }
+        assert_eq!(state["projects"].get("/other"), None);
+    }
+
+    #[test]
+    fn consents_are_only_carried() {
+        let (environment, nothing) = (Environment::default(), BTreeMap::new());
+        let trusted = ["/src".to_owned()];
+        let seeding = Seeding {
+            digests: nothing,
+            trusted: &trusted,
+            share: &Share::ALL,
+            environment: &environment,
+        };
+
+        let state: Value = serde_json::from_slice(&made(&seeding)[0].bytes).unwrap();
+
+        assert_eq!(state.get("bypassPermissionsModeAccepted"), None);
+        assert_eq!(state["projects"]["/src"].get("hasClaudeMdExternalIncludesApproved"), None);
     }
 
     #[test]
@@ -466,7 +507,8 @@ mod tests {
         let state = state(&[], None);
 
         assert_eq!(state.get("mcpServers"), None);
-        assert_eq!(state["projects"]["/src"], json!({"hasTrustDialogAccepted": true}));
+        assert_eq!(state["projects"]["/src"].get("mcpServers"), None);
+        assert_eq!(state["projects"]["/src"]["hasClaudeMdExternalIncludesApproved"], true);
         assert_eq!(state.get("customApiKeyResponses"), None);
     }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::arguments::Grammar;
-use super::prompting::{self, Prompting};
+use super::prompting::{self, Dialogs, Prompting};
 use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
@@ -84,6 +84,7 @@ const PROMPTING: Prompting = Prompting {
     },
     hints: &["Ask Codex to do anything"],
     busy: "esc to interrupt",
+    dialogs: Dialogs { mark: '›', texts: &[], looks_like_box: true },
 };
 
 pub(super) fn agent() -> Agent {
@@ -112,6 +113,7 @@ pub(super) fn agent() -> Agent {
             link("rules", Share::Settings),
             link("skills", Share::Skills),
         ],
+        settings: None,
         copies: Vec::new(),
         consults: vec![Consulted {
             name: CONFIG,

@@ -28,6 +28,7 @@ pub fn agent(name: &str, config: &AgentConfig) -> Agent {
         directories: &[],
         user_dir: UserDir::default(),
         links: links.collect(),
+        settings: None,
         copies: copies.collect(),
         consults: Vec::new(),
         made: None,

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Grammar;
-use super::prompting::{self, Prompting};
+use super::prompting::{self, Dialogs, Prompting};
 use super::traces::Traces;
 use super::{Agent, Consulted, Conversations, Link, Logins, Origin, Seed, Seeding, UserDir, words};
 use crate::config::Share;
@@ -83,6 +83,7 @@ const PROMPTING: Prompting = Prompting {
     },
     hints: &["Type your message"],
     busy: "esc to cancel",
+    dialogs: Dialogs { mark: '●', texts: &[], looks_like_box: false },
 };
 
 pub(super) fn agent() -> Agent {
@@ -112,6 +113,7 @@ pub(super) fn agent() -> Agent {
             link("skills", Share::Skills),
             link("agents", Share::Agents),
         ],
+        settings: None,
         copies: Vec::new(),
         consults: vec![
             Consulted {

@@ -4,7 +4,7 @@
 //! programs use these directories too; the parts of the configuration that those need are linked.
 
 use super::arguments::Grammar;
-use super::prompting::Prompting;
+use super::prompting::{Dialogs, Prompting};
 use super::traces::{Outside, Traces};
 use super::{Agent, Conversations, Copied, Database, Link, Logins, Origin, UserDir, words};
 use crate::config::Share;
@@ -80,6 +80,7 @@ const PROMPTING: Prompting = Prompting {
     },
     hints: &["Ask anything"],
     busy: "esc interrupt",
+    dialogs: Dialogs { mark: '△', texts: &["Permission required"], looks_like_box: false },
 };
 
 pub(super) fn agent() -> Agent {
@@ -130,6 +131,7 @@ pub(super) fn agent() -> Agent {
             others("git"),
             others("gh"),
         ],
+        settings: None,
         copies: vec![config("opencode.json"), config("opencode.jsonc"), config("config.json")],
         consults: Vec::new(),
         made: None,

@@ -13,6 +13,19 @@ pub struct Prompting {
     pub hints: &'static [&'static str],
     /// A text that is on the screen during a turn.
     pub busy: &'static str,
+    /// How its dialogs look.
+    pub dialogs: Dialogs,
+}
+
+/// The layout of the dialogs of an agent: a question, and numbered choices of which one is marked.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialogs {
+    /// The character in front of the marked choice.
+    pub mark: char,
+    /// Texts that are on the screen only in a dialog without numbered choices.
+    pub texts: &'static [&'static str],
+    /// Whether the mark is that of the input box too, so that a dialog looks like a box.
+    pub looks_like_box: bool,
 }
 
 /// Whether an agent accepts a prompt.
@@ -45,6 +58,52 @@ impl Prompting {
         }
         Readiness::Ready
     }
+}
+
+impl Prompting {
+    /// Returns the question of the dialog on this screen, if there is one.
+    #[must_use]
+    pub fn dialog(&self, screen: &str) -> Option<String> {
+        let lines: Vec<&str> = screen.lines().map(without_frame).collect();
+        let has_box = || (self.composed)(&screen.lines().collect::<Vec<_>>()).is_some();
+        if !self.dialogs.looks_like_box && has_box() {
+            return None;
+        }
+        let marked = lines.iter().rposition(|line| line.starts_with(self.dialogs.mark));
+        let choice = |at: usize| lines.get(at).is_some_and(|line| is_choice(line));
+        let is_marked_choice = |&at: &usize| {
+            is_choice(lines[at].trim_start_matches(self.dialogs.mark))
+                && (choice(at + 1) || at > 0 && choice(at - 1))
+        };
+        let from_texts = || {
+            let is_text = |line: &&str| self.dialogs.texts.iter().any(|text| line.contains(text));
+            lines.iter().rposition(|line| is_text(&line))
+        };
+        let end = marked.filter(is_marked_choice).or_else(from_texts)?;
+        Some(question(&lines, end))
+    }
+}
+
+/// The number of lines above the marked choice that are searched for the question.
+const QUESTION_REACH: usize = 20;
+
+/// Returns the last line up to `end` that asks something, or the line at `end`.
+fn question(lines: &[&str], end: usize) -> String {
+    let reach = &lines[end.saturating_sub(QUESTION_REACH)..=end];
+    let asks = reach.iter().rev().find(|line| line.ends_with('?'));
+    asks.unwrap_or(&lines[end]).to_string()
+}
+
+/// Returns a line without the frame that is drawn around dialogs.
+fn without_frame(line: &str) -> &str {
+    line.trim_matches(|c: char| c.is_whitespace() || "│┃|".contains(c))
+}
+
+/// Returns true if a line is a numbered choice.
+fn is_choice(line: &str) -> bool {
+    let line = line.trim_start();
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.len() && rest.starts_with('.')
 }
 
 /// The beginning of the placeholder that agents show for a long paste.
@@ -106,6 +165,41 @@ mod tests {
         let dialog = format!("{bar}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n");
         assert_eq!(seen("claude", &dialog), Readiness::Away);
         assert_eq!(seen("claude", ""), Readiness::Away);
+    }
+
+    fn question_of(agent: &str, screen: &str) -> Option<String> {
+        let agent = Agent::named(agent, &BTreeMap::new()).unwrap();
+        agent.prompting.expect("the agent has an input box").dialog(screen)
+    }
+
+    #[test]
+    fn dialog_returns_the_question() {
+        let bar = "─".repeat(40);
+        let claude =
+            format!("{bar}\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel\n");
+        let plain = "Use auto mode?\n\n❯ Yes\n  No\n\nEnter to confirm · Esc to cancel\n";
+        let codex = "  Allow this command?\n\n› 1. Yes\n  2. No\n";
+        let gemini = "│ Apply this change?\n│\n│ ● 1. Yes, allow once\n│   2. No (esc)\n";
+
+        let asked = |text: &str| Some(text.to_owned());
+        assert_eq!(question_of("claude", &claude), asked("Do you want to proceed?"));
+        assert_eq!(question_of("claude", plain), asked("Use auto mode?"));
+        assert_eq!(question_of("codex", codex), asked("Allow this command?"));
+        assert_eq!(question_of("gemini", gemini), asked("Apply this change?"));
+        let opencode = "△ Permission required\n";
+        assert_eq!(question_of("opencode", opencode), asked("△ Permission required"));
+    }
+
+    #[test]
+    fn input_box_and_conversation_are_no_dialog() {
+        let bar = "─".repeat(40);
+        let claude = format!("❯ 1. a\n  2. b\n● ok\n{bar}\n❯ 1. a\n  2. b\n{bar}\n  auto mode\n");
+        let codex = "› 1. do this\n\n• answer\n\n› Ask Codex to do anything\n\n  model\n";
+
+        assert_eq!(question_of("claude", &claude), None);
+        assert_eq!(question_of("claude", "starting\n"), None);
+        assert_eq!(question_of("codex", codex), None);
+        assert_eq!(question_of("gemini", "starting\n"), None);
     }
 
     #[test]

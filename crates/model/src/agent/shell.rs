@@ -19,6 +19,7 @@ pub(super) fn agent() -> Agent {
         directories: &[],
         user_dir: UserDir::default(),
         links: Vec::new(),
+        settings: None,
         copies: Vec::new(),
         consults: Vec::new(),
         made: None,

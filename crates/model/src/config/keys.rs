@@ -127,14 +127,28 @@ pub static KEYS: &[Key<Config>] = &[
         },
     },
     Key {
+        name: "claude.isolation.copy",
+        meaning: "Parts of your agent configuration that every pane gets a copy of: \
+                  \"settings.json\", \"CLAUDE.md\", \"commands\", \"agents\", \"skills\", \
+                  \"plugins\", \"mcp_servers\". Copies follow your files at every start of the \
+                  pane; changes made inside a pane stay in that pane.",
+        takes: "a list of words such as \"commands\"",
+        access: Access::List {
+            get: |config| config.isolation.copy.iter().map(ToString::to_string).collect(),
+            set: |config, items| set_parts(&mut config.isolation.copy, items),
+        },
+    },
+    Key {
         name: "claude.isolation.share",
-        meaning: "Parts of your agent configuration that all panes share: \"settings.json\", \
-                  \"CLAUDE.md\", \"commands\", \"agents\", \"skills\", \"plugins\", \
-                  \"mcp_servers\". History, projects and state are never shared.",
+        meaning: "Parts of your agent configuration that new panes share with you through links \
+                  instead of copies: \"settings.json\", \"CLAUDE.md\", \"commands\", \
+                  \"agents\", \"skills\", \"plugins\", \"mcp_servers\" (always a copy). \
+                  Changes made inside a pane change your own files. History, projects and state \
+                  are never shared.",
         takes: "a list of words such as \"commands\"",
         access: Access::List {
             get: |config| config.isolation.share.iter().map(ToString::to_string).collect(),
-            set: |config, items| set_share(&mut config.isolation.share, items),
+            set: |config, items| set_parts(&mut config.isolation.share, items),
         },
     },
     Key {
@@ -314,7 +328,7 @@ fn set_home_symlinks(slot: &mut Vec<String>, items: &[String]) -> Vec<Fault> {
     })
 }
 
-fn set_share(slot: &mut Vec<Share>, items: &[String]) -> Vec<Fault> {
+fn set_parts(slot: &mut Vec<Share>, items: &[String]) -> Vec<Fault> {
     let known = Share::ALL.map(Share::as_str);
     set_list(slot, items, |item| read_word(item, &known), listed_twice)
 }
@@ -366,6 +380,7 @@ mod tests {
         let words = (ResumeFallback::ALL.iter().map(|word| ("resume_fallback", word.as_str())))
             .chain(Method::ALL.iter().map(|word| ("claude.isolation.method", word.as_str())))
             .chain(Share::ALL.iter().map(|word| ("claude.isolation.share", word.as_str())))
+            .chain(Share::ALL.iter().map(|word| ("claude.isolation.copy", word.as_str())))
             .chain(LockScope::ALL.iter().map(|word| ("locks.worktrees", word.as_str())))
             .chain(WhenAway::ALL.iter().map(|word| ("locks.when_away", word.as_str())))
             .chain(PaneAuthority::ALL.iter().map(|word| ("authority.panes", word.as_str())));

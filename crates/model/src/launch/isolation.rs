@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::{Agent, Origin, UserDir, is_consulted};
+use crate::agent::refresh::Mirror;
+use crate::agent::{Agent, Link, Origin, UserDir, is_consulted};
 use crate::config::{AgentConfig, IsolationConfig, Share};
 use crate::environment::variables::USER_HOME;
 use crate::ids::PaneId;
@@ -98,6 +99,8 @@ pub struct DirectorySetup {
     pub directories: Vec<String>,
     /// Links to create in it: path, and path of the user's file. Missing files are skipped.
     pub links: Vec<(String, String)>,
+    /// Copies that follow the user's files.
+    pub mirrors: Vec<Mirror>,
     /// Files to copy into it: path, and path of the user's file.
     pub copies: Vec<(String, String)>,
     /// Files from which others are generated: name, and path.
@@ -163,6 +166,7 @@ impl IsolationPlan {
             agent: None,
             directories: Vec::new(),
             links: links.collect(),
+            mirrors: Vec::new(),
             copies: Vec::new(),
             consults: Vec::new(),
         });
@@ -174,14 +178,26 @@ impl IsolationPlan {
 }
 
 fn setup(agent: &Agent, path: &str, user: &User<'_>, config: &IsolationConfig) -> DirectorySetup {
-    let allowed = |share: &Option<Share>| share.is_none_or(|share| config.share.contains(&share));
     let place = |origin: &Origin| user.place(&agent.user_dir, origin);
-    let links = agent.links.iter().filter(|link| allowed(&link.share));
-    let copies = agent.copies.iter().filter(|copy| allowed(&copy.share));
+    let is_linked = |link: &&Link| link.share.is_none_or(|share| config.share.contains(&share));
+    let (links, others): (Vec<&Link>, Vec<&Link>) = agent.links.iter().partition(is_linked);
+    let mirrors = others.into_iter().filter_map(|link| {
+        let is_copied = link.share.is_some_and(|share| config.copy.contains(&share));
+        let settings = agent.settings.filter(|settings| settings.at == link.at);
+        // Settings have defaults, even if those of the user are not used.
+        (is_copied || settings.is_some()).then(|| Mirror {
+            at: link.at.clone(),
+            from: is_copied.then(|| place(&link.to)),
+            settings: settings.map(|settings| settings.defaults),
+        })
+    });
+    let is_used = |share: &Option<Share>| share.is_none_or(|share| config.uses(share));
+    let copies = agent.copies.iter().filter(|copy| is_used(&copy.share));
     DirectorySetup {
         dir: path.to_owned(),
         directories: agent.directories.iter().map(|&dir| dir.to_owned()).collect(),
-        links: links.map(|link| (link.at.clone(), place(&link.to))).collect(),
+        mirrors: mirrors.collect(),
+        links: links.into_iter().map(|link| (link.at.clone(), place(&link.to))).collect(),
         copies: copies.map(|copy| (copy.at.clone(), place(&copy.from))).collect(),
         consults: agent.consults.iter().map(|file| (file.name, place(&file.origin))).collect(),
         agent: Some(agent.clone()),

@@ -93,8 +93,9 @@ impl Control {
             Request::Gc { dry_run, empty_trash } => Response::Gc(
                 Box::pin(operations::gc(services, caller, dry_run, empty_trash)).await?,
             ),
-            Request::Send { target, typing, timeout_ms } => {
-                operations::send(services, caller, &target, typing, timeout_ms).await?;
+            Request::Send { target, typing, timeout_ms, force } => {
+                let input = operations::Input { typing, timeout_ms, force };
+                operations::send(services, caller, &target, input).await?;
                 Response::Done
             }
             Request::Limit { target, wishes } => {

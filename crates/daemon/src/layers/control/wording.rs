@@ -62,6 +62,9 @@ fn hint(advice: &Advice) -> String {
         Advice::ReadOutput { pane } => {
             format!("its output is kept: `ccmux read {pane} --lines 50`")
         }
+        Advice::AnswerOrForce { pane } => {
+            format!("answer it with `ccmux attach {pane}`, or type into it with --force")
+        }
         Advice::ReadScreen => {
             "part of it may have arrived; check with `ccmux read --screen`".to_owned()
         }

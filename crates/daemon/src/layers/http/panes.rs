@@ -161,16 +161,16 @@ async fn input(
     Json(body): Json<InputBody>,
 ) -> Result<StatusCode, ApiError> {
     let target = api.pane_id(&id).await?;
-    let InputBody { text, keys, enter, timeout_ms } = body;
+    let InputBody { text, keys, enter, timeout_ms, force } = body;
     let timeout_ms = timeout_ms.unwrap_or(DEFAULT_INPUT_TIMEOUT_MS);
     if timeout_ms > MAX_INPUT_TIMEOUT_MS {
         return Err(ErrorBody::new(ErrorCode::Usage, "timeoutMs must be at most 60000").into());
     }
     let keys = keys.iter().map(|key| key.parse()).collect::<Result<_, UnknownKey>>();
     let keys = keys.map_err(|why| ErrorBody::new(ErrorCode::Usage, why.to_string()))?;
-    let typing = Typing { text, keys, enter };
+    let input = operations::Input { typing: Typing { text, keys, enter }, timeout_ms, force };
     let send = |services: Arc<Services>, caller| async move {
-        operations::send(&services, &caller, &target, typing, timeout_ms).await
+        operations::send(&services, &caller, &target, input).await
     };
     api.perform(send).await?;
     Ok(StatusCode::NO_CONTENT)

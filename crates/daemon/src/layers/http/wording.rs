@@ -71,6 +71,9 @@ fn hint(advice: &Advice) -> Option<String> {
         Advice::ReadOutput { pane } => {
             format!("its output is kept: GET /v1/panes/{pane}/screen?lines=50")
         }
+        Advice::AnswerOrForce { .. } => {
+            "answer it in the attached pane, or repeat the request with `force`".to_owned()
+        }
         Advice::ReadScreen => {
             "part of it may have arrived; check with GET /v1/panes/{id}/screen".to_owned()
         }
