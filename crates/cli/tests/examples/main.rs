@@ -132,10 +132,10 @@ fn preparation(example: &str) -> (&'static str, String) {
             "ADDRESS=$(ccmux serve --detach --listen 127.0.0.1:0 --json | jq -r .address)",
             with("http://127.0.0.1:8765", "http://$ADDRESS").replace("curl ", "curl -sSf "),
         ),
+        // Defined by compinit in zsh.
+        _ if has("completions zsh") => ("compdef() { :; }", same),
         "ccmux serve" | "ccmux serve --detach" => (":", format!("{example} --listen 127.0.0.1:0")),
-        _ if is("ccmux daemon run") => {
-            ("ccmux daemon stop >/dev/null", with("/srv/ccmux", "~/srv"))
-        }
+        _ if is("ccmux daemon run") => (":", with("/srv/ccmux", "~/srv")),
         _ if is("ccmux events --after") => ("fixture", with("--after 120", "--after 0")),
         _ if has("ccmux hook") => {
             ("fixture; export CCMUX_PANE_ID=$(ccmux show dev1 --json | jq -r .pane.id)", same)
@@ -235,6 +235,9 @@ fn run(home: &Home, dir: &Path, example: &str) -> Result<(), String> {
         let text = format!("{}{}", done.stdout, done.stderr);
         return if codes.contains(&code) { Ok(()) } else { fail(code, &text) };
     }
+    if example.starts_with("ccmux daemon run") {
+        home.ccmux(&["daemon", "stop"]).ok();
+    }
     let screen = invocation.screen(Size::new(100, 30).unwrap());
     let raw = |part: &str| {
         let raw = screen.raw();
@@ -255,8 +258,9 @@ fn run(home: &Home, dir: &Path, example: &str) -> Result<(), String> {
         }
         Ends::Interrupted if example.starts_with("ccmux daemon run") => {
             let root = if example.contains("--home") { "home/srv" } else { "home/.ccmux" };
-            let socket = home.dir().join(root).join("run/control.sock");
-            wait_until("the daemon runs", DEADLINE, || socket.exists() || raw("error"));
+            let root = home.dir().join(root);
+            let status = home.ccmux(&["daemon", "status", "--home"]).arg(root);
+            wait_until("the daemon runs", DEADLINE, || status.run().status.success());
             screen.send("\x03");
             screen.wait_exit();
             return Ok(());
