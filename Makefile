@@ -4,7 +4,7 @@ CARGO  ?= cargo
 PREFIX ?= $(HOME)/.local
 BIN     = target/release/ccmux
 
-.PHONY: help run build install test test-root check bench bench-quick soak man clean
+.PHONY: help run build install uninstall test test-root check bench bench-quick soak man clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,11 +15,16 @@ run: build ## Build ccmux and open a pane (without a terminal: start the daemon)
 build: ## Build the release binary
 	$(CARGO) build --release --locked -p ccmux
 
-install: build man ## Install the binary, man pages and completions under PREFIX (default: ~/.local)
+install: build ## Install the binary, man pages and completions under PREFIX (default: ~/.local)
 	install -d $(PREFIX)/bin $(PREFIX)/share/man/man1 $(PREFIX)/share/bash-completion/completions
 	install -m 755 $(BIN) $(PREFIX)/bin/ccmux
-	install -m 644 target/man/*.1 $(PREFIX)/share/man/man1/
+	$(BIN) man $(PREFIX)/share/man/man1
 	$(BIN) completions bash > $(PREFIX)/share/bash-completion/completions/ccmux
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "add $(PREFIX)/bin to PATH";; esac
+
+uninstall: ## Remove what `make install` has installed; keeps your panes and ~/.ccmux
+	rm -f $(PREFIX)/bin/ccmux $(PREFIX)/share/man/man1/ccmux.1 $(PREFIX)/share/man/man1/ccmux-*.1
+	rm -f $(PREFIX)/share/bash-completion/completions/ccmux
 
 man: build ## Write the man pages to target/man
 	$(BIN) man target/man

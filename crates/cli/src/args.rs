@@ -255,7 +255,7 @@ pub(crate) struct LsArgs {
 
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
-#[command(after_help = examples::ATTACH)]
+#[command(after_help = examples::attach())]
 pub(crate) struct AttachArgs {
     /// Pane: name, ID, unique ID prefix, or SESSION/PANE (default: the most recently created pane)
     #[arg(value_name = "PANE")]
@@ -481,6 +481,20 @@ pub(crate) enum DaemonCommand {
     /// Show whether the daemon is running (exit code 6 if not)
     #[command(after_help = examples::DAEMON_STATUS)]
     Status,
+    /// Start the daemon at login, as a systemd user service
+    #[command(after_help = examples::DAEMON_INSTALL)]
+    Install(DaemonInstallArgs),
+    /// Remove the systemd user service; the daemon and panes keep running
+    #[command(after_help = examples::DAEMON_UNINSTALL)]
+    Uninstall,
+}
+
+/// Arguments of `daemon install`.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonInstallArgs {
+    /// Print the unit instead of installing it
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) print: bool,
 }
 
 /// Arguments of `daemon run`.

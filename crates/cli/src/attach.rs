@@ -5,6 +5,7 @@
 //! changes and restores the terminal however the attachment ends: by key, with the pane, with the
 //! keeper's death, by a signal or by a panic of the client.
 
+mod pager;
 mod signals;
 mod terminal;
 mod watch;
@@ -13,9 +14,11 @@ use std::path::Path;
 
 use ::terminal::outer;
 use client::{Connection, ConnectionError};
-use model::{Ending, Name, PaneId};
+use model::attach_keys::PrefixKey;
+use model::{Ending, EndingReason, Name, PaneId};
 use protocol::control::{Request, Response};
-use protocol::pane::{SOCKET, View};
+use protocol::pane::{KeyOptions, SOCKET, View};
+use protocol::pane_io::ReadView;
 use protocol::{ErrorBody, ErrorCode};
 
 use crate::connect::{Link, connection_body};
@@ -37,6 +40,18 @@ pub(crate) struct Target<'a> {
     /// Its directory, which contains the keeper's socket.
     pub(crate) dir: &'a Path,
 }
+
+/// How to attach.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Watch without sending input.
+    pub(crate) read_only: bool,
+    /// The prefix key.
+    pub(crate) prefix: PrefixKey,
+}
+
+/// The number of lines that stay on the user's screen when a program has failed.
+const LINES_OF_FAILURE: usize = 20;
 
 /// Returns the terminal of this process.
 ///
@@ -64,27 +79,25 @@ pub(crate) fn attach(
     context: &Context,
     terminal: &Terminal,
     target: &Target<'_>,
-    read_only: bool,
+    options: Options,
 ) -> Result<(), Failure> {
     refuse_own_pane(context.env.pane(), target)?;
-    let passes = terminal.to_pass().is_some() && !context.env.wants_relay();
-    let view = if passes { View::Terminal } else { View::Relay };
-    let outcome = match Connection::open(target.dir, SOCKET) {
-        Ok(keeper) => match watch(keeper, terminal, view, read_only) {
-            // The keeper cannot open a terminal of another user, as after `su`: relay its output.
-            Err(Failure::Error(_)) if view == View::Terminal => {
-                let keeper = Connection::open(target.dir, SOCKET).map_err(connection_body)?;
-                watch(keeper, terminal, View::Relay, read_only)?
-            }
-            outcome => outcome?,
-        },
-        Err(error) => Outcome::Ended(ending(context, target, &error)?),
+    let signals = Signals::new().map_err(|error| Failure::io("attach the terminal", &error))?;
+    let outcome = loop {
+        match attach_once(context, terminal, target, options, &signals)? {
+            Outcome::Scrollback => pager::show(context, target.pane)?,
+            outcome => break outcome,
+        }
+        // Those that were meant for the pager.
+        signals.discard();
     };
     let name = target.name;
     let has_ended = matches!(outcome, Outcome::Ended(_));
     let (line, result) = match outcome {
-        Outcome::Detached => (format!("[detached from {name}]"), Ok(())),
-        Outcome::Ended(ending) => (format!("[{name} {ending}]"), Ok(())),
+        Outcome::Ended(ending) => {
+            let lines = if is_failure(&ending) { last_lines(context, target) } else { None };
+            (format!("{}[{name} {ending}]", lines.unwrap_or_default()), Ok(()))
+        }
         Outcome::KeeperGone => (
             format!("[{name}: connection to the keeper lost]"),
             Err(Failure::Reported(ErrorCode::Failed)),
@@ -92,6 +105,7 @@ pub(crate) fn attach(
         Outcome::Signal(signal) => {
             (format!("[detached from {name}]"), Err(Failure::Signal(signal)))
         }
+        Outcome::Detached | Outcome::Scrollback => (format!("[detached from {name}]"), Ok(())),
     };
     if !context.out.json {
         // After a signal the terminal may be closed as well.
@@ -114,27 +128,67 @@ fn note_changes(context: &Context, target: &Target<'_>) {
     }
 }
 
+/// Attaches until the user detaches, wants to see the scrollback, or the pane ends.
+fn attach_once(
+    context: &Context,
+    terminal: &Terminal,
+    target: &Target<'_>,
+    options: Options,
+    signals: &Signals,
+) -> Result<Outcome, Failure> {
+    let passes = terminal.to_pass().is_some() && !context.env.wants_relay();
+    let view = if passes { View::Terminal } else { View::Relay };
+    let keeper = match Connection::open(target.dir, SOCKET) {
+        Ok(keeper) => keeper,
+        Err(error) => return Ok(Outcome::Ended(ending(context, target, &error)?)),
+    };
+    match watch(keeper, terminal, view, options, signals) {
+        // The keeper cannot open a terminal of another user, as after `su`: relay its output.
+        Err(Failure::Error(_)) if view == View::Terminal => {
+            let keeper = Connection::open(target.dir, SOCKET).map_err(connection_body)?;
+            watch(keeper, terminal, View::Relay, options, signals)
+        }
+        outcome => outcome,
+    }
+}
+
 /// Attaches the terminal and waits for the end. The terminal is restored on return.
 fn watch(
     keeper: Connection,
     terminal: &Terminal,
     view: View,
-    read_only: bool,
+    options: Options,
+    signals: &Signals,
 ) -> Result<Outcome, Failure> {
     let failed = |error| Failure::io("attach the terminal", &error);
-    // Signals first: nothing needs restoring yet, and no size change can be missed.
-    let signals = Signals::new().map_err(failed)?;
     let restore = Restore::later(terminal).map_err(failed)?;
     restore.also_on_panic();
     if view == View::Relay {
         terminal.make_raw().map_err(failed)?;
         terminal.paint(&outer::enter()).map_err(failed)?;
     }
-    let watch = Watch::attach(keeper, terminal, &signals, view, read_only)
+    let keys = KeyOptions { prefix: options.prefix, scrollback: true };
+    let watch = Watch::attach(keeper, terminal, signals, view, options.read_only, keys)
         .map_err(|error| Failure::from(connection_body(error)))?;
     let outcome = watch.run();
     drop(restore);
     Ok(outcome?)
+}
+
+/// Returns whether the program failed by itself.
+fn is_failure(ending: &Ending) -> bool {
+    ending.reason == EndingReason::Exited && ending.code != Some(0)
+}
+
+/// Returns the last lines of a pane, so that the reason of a failure stays visible. None if they
+/// cannot be read.
+fn last_lines(context: &Context, target: &Target<'_>) -> Option<String> {
+    let view = ReadView::Lines(4 * LINES_OF_FAILURE);
+    let read = || Request::Read { target: target.pane.to_string(), view: view.clone() };
+    let Ok(Response::Text(text)) = Link::new(context).request_retry(read) else { return None };
+    let lines: Vec<&str> = text.text.trim_end().lines().collect();
+    let from = lines.len().saturating_sub(LINES_OF_FAILURE);
+    Some(lines[from..].iter().flat_map(|line| [line, "\n"]).collect())
 }
 
 /// Refuses to attach a pane to itself, which would paint its own output forever.

@@ -3,6 +3,7 @@
 mod attach;
 mod bare;
 mod close;
+mod complete;
 mod completions;
 mod config;
 mod daemon;
@@ -35,6 +36,8 @@ mod token;
 mod trust;
 mod up;
 mod wait;
+
+pub(crate) use complete::run as complete;
 
 use crate::args::{Cli, Command};
 use crate::context::{Context, now};

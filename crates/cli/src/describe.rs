@@ -482,6 +482,8 @@ mod tests {
             pane: tests(),
             warnings: Vec::new(),
             uncommitted: None,
+            absent: Vec::new(),
+            changes: None,
             repeated: false,
         };
 

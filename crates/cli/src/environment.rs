@@ -14,6 +14,8 @@ use crate::failure::usage;
 pub(crate) const HOME: &str = "CCMUX_HOME";
 /// Variable with the directory of the test hooks.
 pub(crate) const TEST_HOOKS: &str = "CCMUX_TEST_HOOKS";
+/// Variable with the name of the shell that asks for completions.
+pub(crate) const COMPLETE: &str = "CCMUX_COMPLETE";
 /// Variable with the path of the daemon's control socket, set in panes.
 const SOCKET: &str = "CCMUX_SOCKET";
 /// Variable with the ID of the pane, set in panes.
@@ -80,6 +82,11 @@ impl ClientEnv {
     /// Returns the ID of the pane that this process runs in, if any.
     pub(crate) fn pane(&self) -> Option<&str> {
         self.get(PANE_ID)
+    }
+
+    /// Returns the shell that asks for completions, if one does.
+    pub(crate) fn completing_shell(&self) -> Option<&str> {
+        self.get(COMPLETE)
     }
 
     /// Returns whether the client should relay between keeper and terminal.

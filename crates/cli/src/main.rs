@@ -14,6 +14,7 @@ mod each;
 mod environment;
 mod failure;
 mod keeper;
+mod mistakes;
 mod output;
 #[cfg(test)]
 mod reference;
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
     // Checked before parsing: a keeper starts with every pane and should start fast.
     if words.get(1).is_some_and(|word| word == "keeper") {
         return crate::keeper::run(env.home(), env.test_hooks());
+    }
+    if let Some(shell) = env.completing_shell() {
+        // A shell shows no errors while it completes.
+        return ExitCode::from(u8::from(commands::complete(shell, &words, &env).is_err()));
     }
     let cli = match parse(&words, &env) {
         Ok(cli) => cli,
@@ -70,11 +75,8 @@ fn parse(words: &[OsString], env: &ClientEnv) -> Result<Cli, clap::Error> {
 /// Prints a usage error, or the requested help or version.
 fn report_parse_error(error: &clap::Error, words: &[OsString], env: &ClientEnv) -> ExitCode {
     let json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-    let tmux = agent_verb::unknown_command(error).and_then(|name| tmux::equivalent(&name));
-    if let Some(equivalent) = tmux {
-        // Better than a command with a similar name, which may do something else.
-        let hint = format!("in ccmux: {equivalent}; `ccmux help tmux` lists more");
-        Output::new(json, env, now()).error(&usage_body(error).hint(hint));
+    if let Some(body) = mistakes::unknown_command(error) {
+        Output::new(json, env, now()).error(&body);
     } else if json && error.use_stderr() {
         Output::new(true, env, now()).error(&usage_body(error));
     } else {

@@ -24,7 +24,7 @@ const EQUIVALENTS: [(&str, &str); 19] = [
     ("show-environment", "ccmux env NAME"),
     ("set-option NAME VALUE", "ccmux config, then edit ccmux.toml"),
     ("kill-pane -t NAME", "ccmux close NAME"),
-    ("kill-session -t NAME", "ccmux stop NAME (to delete it: ccmux purge NAME)"),
+    ("kill-session -t NAME", "ccmux stop NAME (keeps its directories)"),
     ("kill-server", "ccmux daemon stop (panes continue to run)"),
 ];
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use client::Connection;
 use model::Size;
 use protocol::frame::{Frame, Kind};
-use protocol::pane::{Attach, SOCKET, View};
+use protocol::pane::{Attach, KeyOptions, SOCKET, View};
 use rustix::process::Signal;
 use serde_json::json;
-use testkit::{DEADLINE, Home, Screen, process, wait_until};
+use testkit::{DEADLINE, Home, Screen, process, put, wait_until};
 
 const CCMUX: &str = env!("CARGO_BIN_EXE_ccmux");
 
@@ -224,7 +224,7 @@ fn client_that_does_not_read_does_not_slow_others() {
     // Two clients that never read: their output fills the socket buffers and stays there.
     let deaf = [View::Relay, View::Follow { from: Some(0) }].map(|view| {
         let mut client = Connection::open(&pane.dir, SOCKET).unwrap();
-        let attach = Attach { view, size: None, read_only: true };
+        let attach = Attach { view, size: None, read_only: true, keys: KeyOptions::default() };
         client.send(&Frame::json(Kind::Attach, &attach)).unwrap();
         client
     });
@@ -291,4 +291,123 @@ fn direction_controls_in_commands_are_shown_escaped() {
         assert!(!text.contains('\u{202e}'), "{text}");
     }
     assert!(home.ccmux(&["show", "work"]).ok().contains("\\u{202e}evil"));
+}
+
+#[test]
+fn prefix_and_question_mark_show_the_keys_until_the_next_key() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let screen = attach(&home, "work");
+
+    screen.send("\x02?");
+    screen.wait_for("ctrl-b, then: d detach, [ scrollback");
+    screen.send("echo typed-$((1+1))\r");
+
+    screen.wait_for("typed-2");
+    assert!(!screen.text().contains("d detach"), "{screen:?}");
+}
+
+#[test]
+fn unknown_key_after_the_prefix_is_named_and_not_sent_to_the_pane() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let screen = attach(&home, "work");
+
+    screen.send("\x02x");
+    screen.wait_for("no command for ctrl-b x; ctrl-b ? shows the keys");
+    screen.send("echo one-$((1+1))\r");
+
+    screen.wait_for("one-2");
+    assert!(!home.ccmux(&["read", "work"]).ok().contains("xecho"));
+}
+
+#[test]
+fn prefix_and_bracket_show_the_scrollback_in_the_pager_and_attach_again() {
+    for relay in ["", "relay"] {
+        let home = Home::new(CCMUX);
+        shell(&home, "work");
+        let rows = "i=1; while [ $i -le 100 ]; do echo row-$i; i=$((i+1)); done";
+        home.ccmux(&["send", "work", rows, "--enter"]).ok();
+        home.ccmux(&["wait", "work", "--for", "text=^row-100$", "--timeout", "20"]).ok();
+        let pager = "head -n 30; echo end of pager; read line </dev/tty";
+        let invocation = home.ccmux(&["attach", "work"]).env("PAGER", pager);
+        let screen = invocation.env("CCMUX_ATTACH", relay).screen(size(80, 40));
+        screen.wait_for("row-100");
+
+        screen.send("\x02[");
+        screen.wait_for("end of pager");
+        assert!(screen.text().contains("row-5\n"), "{screen:?}");
+        screen.send("\r");
+
+        screen.wait_for("row-100");
+        screen.send("echo again-$((1+1))\r");
+        screen.wait_for("again-2");
+        screen.send("\x02d");
+        assert_eq!(screen.wait_exit(), 0);
+    }
+}
+
+#[test]
+fn pager_that_cannot_be_run_is_reported_with_its_name() {
+    let home = Home::new(CCMUX);
+    let pane = shell(&home, "work");
+    let screen = home.ccmux(&["attach", "work"]).env("PAGER", "no-such-pager").screen(size(80, 24));
+    screen.wait_for("ready>");
+
+    screen.send("\x02[");
+
+    assert_eq!(screen.wait_exit(), 1);
+    assert!(screen.text().contains("cannot show the scrollback in `no-such-pager`"), "{screen:?}");
+    assert!(process::is_alive(&pane.head));
+}
+
+#[test]
+fn configured_prefix_detaches_and_the_default_is_sent_to_the_pane() {
+    let home = Home::new(CCMUX);
+    let config = home.state_root().join("config");
+    home.start_daemon();
+    put(&config.join("ccmux.toml"), "[keys]\nprefix = \"ctrl-a\"\n");
+    home.start_pane("work", &["cat", "-v"]);
+    let screen = home.ccmux(&["attach", "work"]).screen(size(80, 24));
+
+    screen.send("\x02?\r");
+    screen.wait_for("^B?");
+    screen.send("\x01?");
+    screen.wait_for("ctrl-a, then: d detach");
+    screen.send("\x01d");
+
+    assert_eq!(screen.wait_exit(), 0);
+}
+
+#[test]
+fn failed_program_leaves_its_last_lines_on_the_screen() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let screen = attach(&home, "work");
+
+    screen.send("i=1; while [ $i -le 50 ]; do echo row-$i; i=$((i+1)); done; exit 3\r");
+
+    assert_eq!(screen.wait_exit(), 0);
+    let text = screen.text();
+    assert!(text.contains("row-50\n") && text.contains("row-32\n"), "{text}");
+    assert!(!text.contains("row-30\n"), "more than 20 lines: {text}");
+    assert!(text.contains("exited with 3"), "{text}");
+}
+
+#[test]
+fn wheel_sends_no_keys_to_a_program_that_does_not_use_its_alternate_screen() {
+    let home = Home::new(CCMUX);
+    shell(&home, "work");
+    let screen = attach(&home, "work");
+    let is_on = |screen: &Screen| screen.raw_mode(1007);
+
+    assert!(!is_on(&screen), "on for a shell");
+    screen.send("printf '\\033[?1007h'; echo set-$((1+1))\r");
+    screen.wait_for("set-2");
+    assert!(!is_on(&screen), "a program on the main screen turned it on");
+    screen.send("printf '\\033[?1049hother'\r");
+    screen.wait_until("on for a program on its alternate screen", |view| view.raw_mode(1007));
+    screen.send("\x02d");
+    assert_eq!(screen.wait_exit(), 0);
+    assert!(is_on(&screen), "off after detaching");
 }

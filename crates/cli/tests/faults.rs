@@ -12,7 +12,7 @@ use client::{Connection, connect_in};
 use protocol::control::SOCKET as CONTROL_SOCKET;
 use protocol::frame::{self, Frame, Kind};
 use protocol::greeting::{Hello, Refusal, Versions};
-use protocol::pane::{self, Attach, View};
+use protocol::pane::{self, Attach, KeyOptions, View};
 use testkit::soak::repetitions;
 use testkit::{CrashDisk, DEADLINE, FullDisk, Home, process, wait_until};
 
@@ -258,7 +258,7 @@ fn log_follower_gets_exactly_the_bytes_after_its_offset() {
     let from = 1234;
 
     let view = View::Follow { from: Some(from) };
-    let attach = Attach { view, size: None, read_only: true };
+    let attach = Attach { view, size: None, read_only: true, keys: KeyOptions::default() };
     connection.send(&Frame::json(Kind::Attach, &attach)).unwrap();
 
     assert_eq!(connection.receive().unwrap().kind, Kind::Attached);

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod reboot;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -96,7 +98,7 @@ fn pane_environment_is_the_same_for_every_way_to_start() {
     home.ccmux(&["restore", "plain"]).ok();
     let restored = pane(&home.ccmux(&["show", "plain", "--json"]).json());
     let second = environment(&restored);
-    reboot(&home);
+    reboot::reboot(&home);
     home.start_daemon();
     wait_until("the panes are restored", DEADLINE, || {
         let shown = home.ccmux(&["show", "named", "--json"]).json();
@@ -123,28 +125,6 @@ fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, S
         _ => (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")),
     };
     env.into_iter().map(replaced).collect()
-}
-
-/// Kills all processes and changes the boot id in the records.
-fn reboot(home: &Home) {
-    home.kill_everything();
-    for record in find(&home.state_root().join("sessions"), "keeper.json") {
-        let text = fs::read_to_string(&record).unwrap();
-        let mut envelope: Value = serde_json::from_str(&text).unwrap();
-        for process in ["keeper", "child"] {
-            envelope["record"][process]["boot"] = "another".into();
-        }
-        // In the format of the record: compact, fields in order.
-        let keeper: protocol::pane::KeeperRecord =
-            serde_json::from_value(envelope["record"].take()).unwrap();
-        let inner = serde_json::to_string(&keeper).unwrap();
-        let checksum = blake3::hash(inner.as_bytes()).to_hex().to_string();
-        put(&record, &format!(r#"{{"format":1,"checksum":"{checksum}","record":{inner}}}"#));
-    }
-}
-
-fn find(dir: &Path, name: &str) -> Vec<PathBuf> {
-    tree(dir).into_keys().filter(|path| path.ends_with(name)).map(|path| dir.join(path)).collect()
 }
 
 #[test]

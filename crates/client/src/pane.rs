@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{Ending, Size};
 use protocol::Decoder;
 use protocol::frame::{Frame, Kind};
-use protocol::pane::{Attach, Attached, DetachReason, Detached, Reply, SOCKET, View};
+use protocol::pane::{Attach, Attached, DetachReason, Detached, KeyOptions, Reply, SOCKET, View};
 
 use crate::connection::{Connection, ConnectionError};
 use crate::socket::send_with_descriptor;
@@ -48,6 +48,8 @@ pub enum PaneEvent {
     Ended(Ending),
     /// The keeper has detached the client.
     Detached(DetachReason),
+    /// The keeper has detached the client, because the user wants to see the scrollback.
+    Scrollback,
 }
 
 /// An attachment to a pane.
@@ -250,7 +252,8 @@ impl PaneFollower {
             Some(stream) => stream,
             none => {
                 let view = View::Follow { from: self.position };
-                let attach = Attach { view, size: None, read_only: true };
+                let attach =
+                    Attach { view, size: None, read_only: true, keys: KeyOptions::default() };
                 none.insert(PaneStream::open(&self.dir, &attach)?)
             }
         };
@@ -280,7 +283,8 @@ impl PaneFollower {
             | PaneEvent::Paint(_)
             | PaneEvent::Resized(_)
             | PaneEvent::Ended(_)
-            | PaneEvent::Detached(_) => Some(event),
+            | PaneEvent::Detached(_)
+            | PaneEvent::Scrollback => Some(event),
         }
     }
 }
@@ -301,10 +305,12 @@ fn event(frame: Frame) -> Result<Option<PaneEvent>, ConnectionError> {
         Kind::Resized => PaneEvent::Resized(frame.parse()?),
         Kind::Ended => PaneEvent::Ended(frame.parse()?),
         // A newer keeper may give a reason that this release does not know.
-        Kind::Detached => {
-            let reason = frame.parse().map_or(DetachReason::Asked, |Detached { why }| why);
-            PaneEvent::Detached(reason)
-        }
+        Kind::Detached => match frame.parse() {
+            Ok(Detached { scrollback: true, .. }) => PaneEvent::Scrollback,
+            detached => PaneEvent::Detached(
+                detached.map_or(DetachReason::Asked, |Detached { why, .. }| why),
+            ),
+        },
         Kind::Reply => match frame.parse()? {
             Reply::Error(body) => return Err(body.into()),
             Reply::Ok(_) => return Ok(None),

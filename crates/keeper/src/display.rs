@@ -41,6 +41,9 @@ const MAX_BACKLOG: usize = 32 << 10;
 /// A client is switched to raw output if there were fewer bytes than this since the last frame.
 const RAW_THRESHOLD: usize = 8 << 10;
 
+/// How long a notice stays, unless a key is pressed.
+const NOTICE_DURATION: Duration = Duration::from_secs(10);
+
 /// Aborts an unfinished sequence in the outer terminal.
 const CANCEL: u8 = 0x18;
 
@@ -109,6 +112,10 @@ pub(crate) struct Display {
     pub(crate) read_only: bool,
     /// Parser for the prefix key.
     pub(crate) prefix: Prefix,
+    /// Whether the client can show the scrollback.
+    pub(crate) scrollback: bool,
+    /// A line drawn over the last row of the screen, and when it disappears.
+    notice: Option<(String, Instant)>,
     painter: Painter,
     filter: Filter,
     mode: DisplayMode,
@@ -134,6 +141,8 @@ impl Display {
             size,
             read_only,
             prefix: Prefix::default(),
+            scrollback: false,
+            notice: None,
             painter: Painter::new(),
             filter: Filter::new(),
             mode: DisplayMode::Frames,
@@ -143,6 +152,19 @@ impl Display {
             last_painted: now.checked_sub(FRAME_INTERVAL).unwrap_or(now),
             last_key: None,
             delayed_since: None,
+        }
+    }
+
+    /// Shows a line at the bottom of the screen until the next key.
+    pub(crate) fn show_notice(&mut self, text: String, now: Instant) {
+        self.notice = Some((text, now + NOTICE_DURATION));
+        self.begin_frames();
+    }
+
+    /// Removes the notice.
+    pub(crate) fn clear_notice(&mut self) {
+        if self.notice.take().is_some() {
+            self.begin_frames();
         }
     }
 
@@ -186,15 +208,20 @@ impl Display {
 
     /// Paints a frame if one is due.
     pub(crate) fn paint(&mut self, terminal: &mut Terminal, log: &LogWriter, now: Instant) {
+        if self.notice.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.clear_notice();
+        }
         if !self.stale || self.pending.len() > 1 || now < self.due(terminal, now) {
             return;
         }
         let pane = terminal.size();
-        self.pending.extend(self.painter.frame(terminal, self.size));
+        let notice = self.notice.as_ref().map(|(text, _)| text.as_str());
+        self.pending.extend(self.painter.frame_with_notice(terminal, self.size, notice));
         self.stale = false;
         self.delayed_since = None;
         self.last_painted = now;
-        if self.size == pane && self.bytes_since_frame < RAW_THRESHOLD {
+        let forwards = self.size == pane && self.notice.is_none();
+        if forwards && self.bytes_since_frame < RAW_THRESHOLD {
             self.mode = DisplayMode::Raw;
             self.filter = Filter::new();
             // The frame does not include an unfinished sequence; feed it to the filter.
@@ -222,7 +249,8 @@ impl Display {
     /// Returns the time at which [`Display::paint`] must be called; `None` if no frame is needed or
     /// output is waiting for the client.
     pub(crate) fn deadline(&mut self, terminal: &Terminal, now: Instant) -> Option<Instant> {
-        (self.stale && self.pending.len() <= 1).then(|| self.due(terminal, now))
+        let frame = (self.stale && self.pending.len() <= 1).then(|| self.due(terminal, now));
+        frame.or(self.notice.as_ref().map(|(_, until)| *until))
     }
 
     /// Returns whether output is waiting for the client to become writable.
@@ -379,5 +407,28 @@ mod tests {
         fixture.paint();
 
         assert!(fixture.take_output().contains("half of it"));
+    }
+
+    #[test]
+    fn notice_covers_the_last_row_until_it_expires() {
+        let mut fixture = Fixture::new();
+        fixture.take_output();
+        fixture.display.show_notice("no such key".to_owned(), fixture.now);
+
+        fixture.now += FRAME_INTERVAL;
+        fixture.paint();
+        let shown = fixture.take_output();
+        assert!(shown.contains("\x1b[24;1H") && shown.contains("no such key"), "{shown:?}");
+        fixture.output(b"more");
+        fixture.now += FRAME_INTERVAL;
+        fixture.paint();
+        assert!(fixture.take_output().contains("no such key"), "output removed it");
+
+        fixture.now += NOTICE_DURATION;
+        let expires = fixture.display.deadline(&fixture.terminal, fixture.now);
+        assert!(expires.is_some_and(|at| at <= fixture.now));
+        fixture.paint();
+        assert!(!fixture.take_output().contains("no such key"));
+        assert_eq!(fixture.display.mode, DisplayMode::Raw);
     }
 }

@@ -5,6 +5,7 @@
 //! validation.
 
 pub mod agent;
+mod attach;
 pub mod authority;
 pub mod duration;
 pub mod http;
@@ -20,6 +21,7 @@ pub mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::attach_keys::PrefixKey;
 use crate::isolation::Method;
 use crate::limits::Limits;
 use crate::workspace::WorkspaceKind;
@@ -59,6 +61,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Limits on what panes may do to sessions.
     pub authority: AuthorityConfig,
+    /// The prefix key of attached terminals (`keys.prefix`).
+    pub prefix: PrefixKey,
 }
 
 /// The fallback when the conversation of a pane cannot be resumed.

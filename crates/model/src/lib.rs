@@ -8,6 +8,7 @@
 mod words;
 
 pub mod agent;
+pub mod attach_keys;
 pub mod authority;
 pub mod config;
 pub mod conflict;

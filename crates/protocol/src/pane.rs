@@ -12,6 +12,7 @@
 //!   has, then `Output` without gaps. A client that falls behind by more than the length of the
 //!   log receives a new `Snapshot`.
 
+use model::attach_keys::PrefixKey;
 use model::limits::Limits;
 use model::{ProcessIdentity, Size, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,31 @@ pub struct Attach {
     /// Ignore the client's input.
     #[serde(default)]
     pub read_only: bool,
+    /// How to treat the client's keys.
+    #[serde(default, skip_serializing_if = "KeyOptions::is_default")]
+    pub keys: KeyOptions,
+}
+
+/// How a keeper treats the keys of an attached client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyOptions {
+    /// The prefix key.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub prefix: PrefixKey,
+    /// Whether the client shows the scrollback when [`Detached::scrollback`] asks for it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scrollback: bool,
+}
+
+impl KeyOptions {
+    fn is_default(&self) -> bool {
+        is_default(self)
+    }
+}
+
+/// Returns whether a field can be omitted.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// How a client receives the output. See the module documentation.
@@ -96,6 +122,10 @@ pub struct Attached {
 pub struct Detached {
     /// The reason.
     pub why: DetachReason,
+    /// Whether the user wants to see the scrollback. The client then attaches again. Only sent to
+    /// clients that set [`KeyOptions::scrollback`].
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scrollback: bool,
 }
 
 /// The reason for a detachment.

@@ -272,8 +272,9 @@ fn classify(bytes: &[u8], kind: SequenceKind) -> Verdict {
 }
 
 fn classify_csi(csi: &Csi<'_>) -> Verdict {
-    // Screen switches, and DECCOLM, which clears the screen.
-    let redraws = || csi.params().any(|mode| [3, 47, 1047, 1049].contains(&mode));
+    // Screen switches; DECCOLM, which clears the screen; and alternate scroll, which the painter sets
+    // according to the screen.
+    let redraws = || csi.params().any(|mode| [3, 47, 1007, 1047, 1049].contains(&mode));
     match (csi.marker, csi.intermediates, csi.last) {
         (Some(b'?'), b"", b'h' | b'l') if redraws() => Verdict::Resync,
         _ => match allowed::csi(csi) {

@@ -8,10 +8,11 @@
 #[must_use]
 pub fn enter() -> Vec<u8> {
     [
-        "\x1b[22;0t",    // Save the title.
-        "\x1b[?1049h",   // Switch to the alternate screen, which preserves the user's.
-        "\x1b[m\x1b[2J", // Clear it in the default colors.
-        "\x1b[H",        // Move the cursor home.
+        "\x1b[22;0t",             // Save the title.
+        "\x1b[?1007s\x1b[?1007l", // Save alternate scroll, and turn it off.
+        "\x1b[?1049h",            // Switch to the alternate screen, which preserves the user's.
+        "\x1b[m\x1b[2J",          // Clear it in the default colors.
+        "\x1b[H",                 // Move the cursor home.
     ]
     .concat()
     .into_bytes()
@@ -37,6 +38,8 @@ pub fn leave() -> Vec<u8> {
         "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[m",
         // The user's cursor style, visible.
         "\x1b[0 q\x1b[?25h",
+        // Alternate scroll: on, as most terminals start, or as saved by those that can.
+        "\x1b[?1007h\x1b[?1007r",
         // The user's screen, cursor position and title.
         "\x1b[?1049l\x1b[23;0t",
     ] {

@@ -72,6 +72,17 @@ impl Painter {
     ///
     /// If the sizes differ, the screen is placed in the upper left corner.
     pub fn frame(&mut self, terminal: &mut Terminal, outer: model::Size) -> Vec<u8> {
+        self.frame_with_notice(terminal, outer, None)
+    }
+
+    /// Returns the same as [`Painter::frame`], with a line of text instead of the last row of the
+    /// outer terminal. When the text changes, the caller calls [`Painter::invalidate`].
+    pub fn frame_with_notice(
+        &mut self,
+        terminal: &mut Terminal,
+        outer: model::Size,
+        notice: Option<&str>,
+    ) -> Vec<u8> {
         terminal.flush();
         let size = terminal.size();
         let screen = &terminal.screen;
@@ -99,6 +110,9 @@ impl Painter {
         if self.title != screen.title {
             self.title.clone_from(&screen.title);
             frame.title();
+        }
+        if let Some(text) = notice {
+            frame.notice(text);
         }
         frame.state();
         frame.writer.out
@@ -212,6 +226,18 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Draws a text in reverse video on the last row.
+    fn notice(&mut self, text: &str) {
+        let mut reverse = Cell::default();
+        reverse.flags.insert(Flags::INVERSE);
+        self.writer.pen.match_cell(&reverse, &mut self.writer.out);
+        self.writer.at = CursorPosition::Unknown;
+        self.writer.goto(self.outer_rows - 1, 0);
+        let line: String = text.chars().take(self.outer_columns).collect();
+        self.writer.raw(format!("{line:<0$}", self.outer_columns).as_bytes());
+        self.writer.at = CursorPosition::Unknown;
+    }
+
     fn title(&mut self) {
         self.writer.raw(b"\x1b]2;");
         self.writer.raw(self.screen.title.as_deref().unwrap_or_default().as_bytes());
@@ -221,7 +247,7 @@ impl<'a> Frame<'a> {
     /// Writes all state except the cells.
     fn state(&mut self) {
         let screen = self.screen;
-        let mode = screen.mode();
+        let mode = outer_modes(screen.mode());
         let grid = screen.grid();
         if self.is_same_size() {
             let (top, end) = screen.margins;
@@ -300,6 +326,15 @@ impl<'a> Frame<'a> {
             self.writer.raw(b"\x0e");
         }
     }
+}
+
+/// Returns the modes of the outer terminal. It is always on its alternate screen, where the mouse
+/// wheel would send arrow keys to a shell that does not use its alternate screen.
+pub(crate) fn outer_modes(mut mode: TermMode) -> TermMode {
+    if !mode.contains(TermMode::ALT_SCREEN) {
+        mode.remove(TermMode::ALTERNATE_SCROLL);
+    }
+    mode
 }
 
 /// Returns whether a cell can be drawn after `drawn` without style changes.
@@ -409,6 +444,7 @@ mod tests {
     /// Compares all state that is visible to an attached user, now or after further output.
     fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
         let mut wanted = state(pane);
+        wanted.mode = outer_modes(wanted.mode);
         let mut shown = state(&mut client.outer);
         for state in [&mut wanted, &mut shown] {
             state.main = None;

@@ -128,6 +128,7 @@ fn client_attaching_anywhere_in_a_recording_sees_the_screen() {
             }
 
             let (text, _, cursor, mut modes) = state(&mut pane);
+            modes.alternate_scroll &= modes.alternate_screen;
             modes.alternate_screen = true;
             let shown = state(&mut client);
             assert_eq!((shown.0, shown.2, shown.3), (text, cursor, modes), "{about}");

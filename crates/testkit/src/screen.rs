@@ -188,6 +188,12 @@ impl Screen {
         exit.expect("the wait ended with an exit code")
     }
 
+    /// Returns whether the last sequence about a DEC mode, such as 1007, has turned it on.
+    #[must_use]
+    pub fn raw_mode(&self, mode: u16) -> bool {
+        View(&self.shared.lock()).raw_mode(mode)
+    }
+
     /// Returns the exit code if the program has exited.
     #[must_use]
     pub fn exit(&self) -> Option<i32> {
@@ -280,6 +286,20 @@ impl View<'_> {
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.0.raw
+    }
+
+    /// Returns whether the last sequence about a DEC mode, such as 1007, has turned it on.
+    ///
+    /// # Panics
+    ///
+    /// Never: the expression is fixed.
+    #[must_use]
+    pub fn raw_mode(&self, mode: u16) -> bool {
+        let sequence = Regex::new(r"\x1b\[\?([0-9;]+)([hl])").expect("a regular expression");
+        let raw = String::from_utf8_lossy(&self.0.raw);
+        let mode = mode.to_string();
+        let about = sequence.captures_iter(&raw).filter(|one| one[1].split(';').any(|n| n == mode));
+        about.last().is_some_and(|one| &one[2] == "h")
     }
 }
 

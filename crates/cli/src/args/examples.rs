@@ -1,5 +1,7 @@
 //! The text after the help of each command: notes and examples.
 
+use model::attach_keys::PrefixKey;
+
 pub(super) const TOP: &str = "\
 Examples:
   ccmux                               attach to the last pane, or start a shell in a new one
@@ -37,14 +39,16 @@ Examples:
   ccmux show web/dev1
   ccmux show 1a2b3c4d --json";
 
-pub(super) const ATTACH: &str = "\
-Keys:
-  ctrl-b d   detach; the pane keeps running
-
-Examples:
-  ccmux attach
-  ccmux attach dev1
-  ccmux attach dev1 --read-only";
+/// Returns the notes on `attach`: the keys, from their table, and the examples.
+pub(super) fn attach() -> String {
+    let keys = PrefixKey::default().help().into_iter();
+    let keys: String = keys.map(|(key, meaning)| format!("  {key:<16} {meaning}\n")).collect();
+    format!(
+        "Keys:\n{keys}\n`keys.prefix` in ccmux.toml replaces ctrl-b. If the program fails, its last \
+         20 lines stay on your screen.\n\n\
+         Examples:\n  ccmux attach\n  ccmux attach dev1\n  ccmux attach dev1 --read-only"
+    )
+}
 
 pub(super) const RENAME: &str = "\
 A name that another pane of the session has is refused.
@@ -183,8 +187,23 @@ Examples:
   ccmux daemon status
   ccmux daemon status --json | jq .version";
 
-pub(super) const COMPLETIONS: &str = "\
+pub(super) const DAEMON_INSTALL: &str = "\
+Writes ~/.config/systemd/user/ccmux.service and enables it. Not required: other commands start the
+daemon when they need it.
+
 Examples:
-  ccmux completions bash > ~/.local/share/bash-completion/completions/ccmux
-  ccmux completions zsh > ~/.zfunc/_ccmux
+  ccmux daemon install
+  ccmux daemon install --print   the unit, for another service manager";
+
+pub(super) const DAEMON_UNINSTALL: &str = "\
+Examples:
+  ccmux daemon uninstall";
+
+pub(super) const COMPLETIONS: &str = "\
+The script completes commands, options, and the names of panes, sessions, agents, presets, templates
+and workspaces.
+
+Examples:
+  source <(ccmux completions bash)   in ~/.bashrc
+  source <(ccmux completions zsh)    in ~/.zshrc, after compinit
   ccmux completions fish > ~/.config/fish/completions/ccmux.fish";

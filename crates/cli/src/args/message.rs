@@ -117,10 +117,10 @@ is running, a shell at its prompt, an exited pane after it is restored. Agents i
 with the same command.
 
 Examples:
-  ccmux message --to qa 'the build is green, please test'
+  ccmux message --to qa --session web 'the build is green, please test'
   ccmux message --to role:dev --session web 'rebase on main'
-  ccmux message --to managers --wait answered --timeout 600 'which of the two?'
-  git diff | ccmux message --to reviewer --key \"review-$(git rev-parse HEAD)\" -
+  ccmux message --to managers --session web --wait delivered 'which of the two?'
+  git diff | ccmux message --to reviewer --session web --key \"review-$(git rev-parse HEAD)\" -
   ccmux message ls --state queued
   ccmux message show 1a2b3c4d";
 

@@ -37,6 +37,7 @@ pub(crate) enum TemplateCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TemplateNameArgs {
     /// Name of the template
+    #[arg(value_name = "TEMPLATE")]
     pub(crate) name: String,
 }
 

@@ -62,6 +62,12 @@ impl Signals {
         i32::try_from(signal).ok().filter(|&signal| signal != 0)
     }
 
+    /// Discards all signals so far, except a change of the size.
+    pub(super) fn discard(&self) {
+        self.drain();
+        self.ended.store(0, Ordering::SeqCst);
+    }
+
     /// Drains the descriptor. Call this before the `take_` functions so that no signal is missed.
     pub(super) fn drain(&self) {
         let mut rest = [0; 64];

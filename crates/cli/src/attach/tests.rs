@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use model::{EndingReason, Size, Timestamp};
+use model::{Size, Timestamp};
 use protocol::greeting::Hello;
 use protocol::pane::{Attach, Attached, DetachReason, Detached, Reply};
 use protocol::{Decoder, Frame, Kind, frame};
@@ -53,7 +53,7 @@ fn resize(terminal: &OwnedFd, cols: u16, rows: u16) {
 }
 
 fn detached() -> Frame {
-    Frame::json(Kind::Detached, &Detached { why: DetachReason::Asked })
+    Frame::json(Kind::Detached, &Detached { why: DetachReason::Asked, scrollback: false })
 }
 
 /// Returns the frames the keeper received until the client closed the connection.
@@ -73,8 +73,15 @@ fn terminal_is_passed_to_the_keeper_with_the_attach_frame() {
     let scene = scene();
     let signals = Signals::new().unwrap();
 
-    let _watch =
-        Watch::attach(scene.client, &scene.terminal, &signals, View::Terminal, true).unwrap();
+    let _watch = Watch::attach(
+        scene.client,
+        &scene.terminal,
+        &signals,
+        View::Terminal,
+        true,
+        KeyOptions::default(),
+    )
+    .unwrap();
 
     let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -99,7 +106,10 @@ fn terminal_is_passed_to_the_keeper_with_the_attach_frame() {
     decoder.push(&bytes[..got.bytes]);
     let attach: Attach = decoder.next_frame().unwrap().unwrap().parse().unwrap();
     let size = Some(Size::new(100, 30).unwrap());
-    assert_eq!(attach, Attach { view: View::Terminal, size, read_only: true });
+    assert_eq!(
+        attach,
+        Attach { view: View::Terminal, size, read_only: true, keys: KeyOptions::default() }
+    );
 }
 
 #[test]
@@ -120,7 +130,9 @@ fn outcome_follows_from_the_last_frame_of_the_keeper() {
         let mut scene = scene();
         let signals = Signals::new().unwrap();
         let (client, terminal) = (scene.client, &scene.terminal);
-        let watch = Watch::attach(client, terminal, &signals, View::Terminal, false).unwrap();
+        let watch =
+            Watch::attach(client, terminal, &signals, View::Terminal, false, KeyOptions::default())
+                .unwrap();
         scene.keeper.write_all(&attached).unwrap();
         scene.keeper.write_all(&bytes).unwrap();
         drop(scene.keeper);
@@ -136,7 +148,9 @@ fn relay_forwards_input_and_output() {
     let signals = Signals::new().unwrap();
     scene.terminal.make_raw().unwrap();
     let (client, terminal) = (scene.client, &scene.terminal);
-    let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+    let watch =
+        Watch::attach(client, terminal, &signals, View::Relay, false, KeyOptions::default())
+            .unwrap();
     scene.user.write_all(b"ls\r\x02d").unwrap();
     let mut keeper = scene.keeper.try_clone().unwrap();
     // A keeper that paints, and detaches when it has received the detach key.
@@ -173,7 +187,9 @@ fn resize_is_forwarded_to_the_keeper() {
     let mut scene = scene();
     let signals = Signals::new().unwrap();
     let (client, terminal) = (scene.client, &scene.terminal);
-    let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+    let watch =
+        Watch::attach(client, terminal, &signals, View::Relay, false, KeyOptions::default())
+            .unwrap();
     resize(&scene.program, 120, 40);
     raise(SIGWINCH).unwrap();
     scene.keeper.write_all(&detached().encode()).unwrap();
@@ -192,7 +208,9 @@ fn signal_detaches_even_if_the_keeper_does_not_confirm() {
         let mut scene = scene();
         let signals = Signals::new().unwrap();
         let (client, terminal) = (scene.client, &scene.terminal);
-        let watch = Watch::attach(client, terminal, &signals, View::Relay, false).unwrap();
+        let watch =
+            Watch::attach(client, terminal, &signals, View::Relay, false, KeyOptions::default())
+                .unwrap();
         raise(SIGTERM).unwrap();
         if keeper_confirms {
             scene.keeper.write_all(&detached().encode()).unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use client::{Connection, ConnectionError, PaneControl, PaneEvent, PaneStream};
 use model::Ending;
 use protocol::ErrorBody;
-use protocol::pane::{Attach, View};
+use protocol::pane::{Attach, KeyOptions, View};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -29,6 +29,8 @@ const DETACH_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) enum Outcome {
     /// The client was detached; the pane keeps running.
     Detached,
+    /// The client was detached to show the scrollback.
+    Scrollback,
     /// The pane's process ended.
     Ended(Ending),
     /// The connection to the keeper was lost.
@@ -63,8 +65,9 @@ impl<'a> Watch<'a> {
         signals: &'a Signals,
         view: View,
         read_only: bool,
+        keys: KeyOptions,
     ) -> Result<Self, ConnectionError> {
-        let attach = Attach { view, size: terminal.size(), read_only };
+        let attach = Attach { view, size: terminal.size(), read_only, keys };
         let passed = terminal.to_pass().filter(|_| view == View::Terminal);
         let pane = PaneStream::attach(keeper, &attach, passed)?;
         let control = pane.control();
@@ -162,6 +165,7 @@ impl<'a> Watch<'a> {
         match event {
             PaneEvent::Ended(ending) => Some(Outcome::Ended(ending)),
             PaneEvent::Detached(_) => Some(Outcome::Detached),
+            PaneEvent::Scrollback => Some(Outcome::Scrollback),
             PaneEvent::Paint(bytes) => {
                 // A closed terminal also sends a signal or ends the input.
                 let _closed = self.terminal.paint(&bytes);

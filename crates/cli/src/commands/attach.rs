@@ -5,8 +5,9 @@ use std::path::Path;
 use model::Name;
 use protocol::control::{Request, Response};
 
+use super::daemon;
 use crate::args::AttachArgs;
-use crate::attach::{Target, attach, needs_terminal};
+use crate::attach::{Options, Target, Terminal, attach, needs_terminal};
 use crate::connect::Link;
 use crate::context::Context;
 use crate::failure::{Failure, unexpected};
@@ -20,7 +21,24 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<(), Failure> {
     };
     warn_over_limit(context, &name, over_limit.as_deref());
     let target = Target { pane, name: &name, dir: Path::new(&dir) };
-    attach(context, &terminal, &target, args.read_only)
+    attach_to(context, &terminal, &target, args.read_only)
+}
+
+/// Attaches `terminal` to `target` with the configured keys.
+///
+/// # Errors
+///
+/// Why the attachment failed, or the signal that ended it.
+pub(super) fn attach_to(
+    context: &Context,
+    terminal: &Terminal,
+    target: &Target<'_>,
+    read_only: bool,
+) -> Result<(), Failure> {
+    // An invalid configuration does not keep the user from a pane; the daemon reports it.
+    let prefix = daemon::configuration(context).map(|loaded| loaded.config.prefix);
+    let options = Options { read_only, prefix: prefix.unwrap_or_default() };
+    attach(context, terminal, target, options)
 }
 
 /// Warns before attaching that a pane exceeds a limit. The warning is still there after detaching.

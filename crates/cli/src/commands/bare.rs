@@ -5,10 +5,10 @@ use std::path::Path;
 use protocol::ErrorCode;
 use protocol::control::{Request, Response};
 
-use super::attach::warn_over_limit;
+use super::attach::{attach_to, warn_over_limit};
 use super::{daemon, new, restore};
 use crate::args::NewArgs;
-use crate::attach::{Target, Terminal, attach};
+use crate::attach::{Target, Terminal};
 use crate::connect::Link;
 use crate::context::Context;
 use crate::failure::{Failure, unexpected};
@@ -30,7 +30,7 @@ fn attach_to_last(context: &Context, terminal: &Terminal) -> Result<(), Failure>
         Ok(Response::Located { pane, name, dir, over_limit }) => {
             warn_over_limit(context, &name, over_limit.as_deref());
             let target = Target { pane, name: &name, dir: Path::new(&dir) };
-            attach(context, terminal, &target, false)
+            attach_to(context, terminal, &target, false)
         }
         Ok(other) => Err(unexpected(&other).into()),
         Err(body) if body.code == ErrorCode::NotFound => new::run(context, &NewArgs::default()),

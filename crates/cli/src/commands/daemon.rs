@@ -1,5 +1,7 @@
 //! `ccmux daemon`: manage the daemon. The only file that depends on the daemon crate.
 
+mod unit;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -45,6 +47,8 @@ pub(super) fn run(context: &Context, command: &DaemonCommand) -> Result<(), Fail
         }
         DaemonCommand::Stop => stop(context),
         DaemonCommand::Status => report(context, &mut Link::to_running(context)),
+        DaemonCommand::Install(args) => unit::install(context, args),
+        DaemonCommand::Uninstall => unit::uninstall(context),
     }
 }
 

@@ -8,8 +8,9 @@ use model::{LaunchRequest, WorkspaceKind};
 use protocol::control::{PaneAnswer, Request, Response, UncommittedFiles};
 use protocol::{ErrorBody, ErrorCode};
 
+use super::attach::attach_to;
 use crate::args::{NewArgs, Variable};
-use crate::attach::{Target, Terminal, attach};
+use crate::attach::{Target, Terminal};
 use crate::connect::Link;
 use crate::context::Context;
 use crate::describe::changes::tilde;
@@ -43,7 +44,7 @@ pub(super) fn run(context: &Context, args: &NewArgs) -> Result<(), Failure> {
         Some(terminal) => {
             let (pane, dir) = (&answer.pane, Path::new(&answer.pane.dir));
             let target = Target { pane: pane.id, name: &pane.name, dir };
-            attach(context, &terminal, &target, false)
+            attach_to(context, &terminal, &target, false)
         }
         None => context.out.answer(&*answer, |answer, _| started(answer)),
     }

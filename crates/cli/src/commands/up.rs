@@ -58,6 +58,7 @@ fn preset(name: &str) -> Result<&'static Preset, ErrorBody> {
         let known: Vec<String> =
             PRESETS.iter().map(|preset| format!("{} ({})", preset.name, preset.about)).collect();
         usage(format!("unknown preset {name:?}; available presets: {}", known.join(", ")))
+            .hint("`ccmux up --preset seven --print` prints the team file of a preset")
     })
 }
 

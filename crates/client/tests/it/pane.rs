@@ -2,7 +2,7 @@
 
 use client::{ConnectionError, PaneEvent, PaneFollower, PaneStream};
 use model::{Ending, EndingReason, Size, Timestamp};
-use protocol::pane::{Attach, Attached, DetachReason, Detached, Reply, SOCKET, View};
+use protocol::pane::{Attach, Attached, DetachReason, Detached, KeyOptions, Reply, SOCKET, View};
 use protocol::{ErrorBody, ErrorCode, Frame, Kind};
 
 use crate::fake::{Handler, Peer, Server};
@@ -41,10 +41,15 @@ fn attachment_delivers_events_and_sends_input() {
             assert_eq!(peer.receive::<Size>(Kind::Resize), size);
             peer.send_frame(&Frame::new(Kind::Paint, b"hello".to_vec()));
             assert_eq!(peer.frame().unwrap().kind, Kind::Detach);
-            peer.send(Kind::Detached, &Detached { why: DetachReason::Asked });
+            peer.send(Kind::Detached, &Detached { why: DetachReason::Asked, scrollback: false });
         })],
     );
-    let attach = Attach { view: View::Relay, size: Some(size), read_only: false };
+    let attach = Attach {
+        view: View::Relay,
+        size: Some(size),
+        read_only: false,
+        keys: KeyOptions::default(),
+    };
 
     let mut stream = PaneStream::open(server.dir(), &attach).unwrap();
     let control = stream.control();
@@ -72,7 +77,8 @@ fn rejected_attachment_is_a_remote_error() {
             peer.send(Kind::Reply, &Reply::Error(body));
         })],
     );
-    let attach = Attach { view: View::Relay, size: None, read_only: true };
+    let attach =
+        Attach { view: View::Relay, size: None, read_only: true, keys: KeyOptions::default() };
 
     let error = PaneStream::open(server.dir(), &attach).unwrap().next_event().unwrap_err();
 

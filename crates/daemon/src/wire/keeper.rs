@@ -9,7 +9,7 @@ use std::time::Duration;
 use host::socket::is_same_user;
 use model::Size;
 use protocol::greeting::{Hello, Refusal};
-use protocol::pane::{Attach, Attached, Reply, Request, Response, SOCKET, View};
+use protocol::pane::{Attach, Attached, KeyOptions, Reply, Request, Response, SOCKET, View};
 use protocol::{ErrorBody, Frame, Kind};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -69,7 +69,7 @@ pub(crate) enum KeeperMessage {
 /// Returns the attach request of a read-only client that receives the exact output from offset
 /// `from` (default: a snapshot, then the output from now on).
 pub(crate) fn read_only_attach(from: Option<u64>) -> Attach {
-    Attach { view: View::Follow { from }, size: None, read_only: true }
+    Attach { view: View::Follow { from }, size: None, read_only: true, keys: KeyOptions::default() }
 }
 
 /// Sends one request to the keeper in `dir` and returns its response.
@@ -93,7 +93,7 @@ pub(crate) async fn ask(
 /// [`KeeperError`].
 pub(crate) async fn resize(dir: &Path, size: Size, limit: Duration) -> Result<Size, KeeperError> {
     let view = View::Follow { from: None };
-    let attach = Attach { view, size: Some(size), read_only: true };
+    let attach = Attach { view, size: Some(size), read_only: true, keys: KeyOptions::default() };
     let resized = async { Ok(KeeperConnection::open(dir).await?.follow(&attach).await?.size) };
     timeout(limit, resized).await.map_err(|_| KeeperError::TimedOut(limit))?
 }

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use model::Size;
+use model::attach_keys::AttachCommand;
 use protocol::control::LiveView;
 use protocol::error::{ErrorBody, ErrorCode};
 use protocol::frame::{Frame, Kind};
 use protocol::pane::{
-    Attach, Attached, DetachReason, Detached, Reply, Request, Response, ScreenView, View,
+    Attach, Attached, DetachReason, Detached, KeyOptions, Reply, Request, Response, ScreenView,
+    View,
 };
 use protocol::pane_io::Typing;
 
@@ -16,7 +18,7 @@ use crate::client::Role;
 use crate::daemon;
 use crate::display::{Display, Tty};
 use crate::input::{Item, MAX_QUEUED};
-use crate::prefix::Command;
+use crate::prefix::{Command, Prefix};
 use crate::typing;
 
 /// Returns the reply to a request without a result.
@@ -189,9 +191,9 @@ impl Pane {
                         format!("cannot open the client's terminal: {error}"),
                     )
                 })?;
-                Role::Viewing(Box::new(Display::new(Some(tty), size, attach.read_only, now)))
+                viewing(Some(tty), size, attach, now)
             }
-            View::Relay => Role::Viewing(Box::new(Display::new(None, size, attach.read_only, now))),
+            View::Relay => viewing(None, size, attach, now),
             View::Follow { from } => {
                 let at = from.filter(|from| *from <= self.log.end());
                 Role::Following { at, size: attach.size, read_only: attach.read_only }
@@ -217,6 +219,7 @@ impl Pane {
             Role::Detached => return,
             Role::Viewing(display) => {
                 display.note_key(now);
+                display.clear_notice();
                 let (keys, command) = display.prefix.read(keys);
                 (if display.read_only { Vec::new() } else { keys }, command)
             }
@@ -226,19 +229,50 @@ impl Pane {
         if !keys.is_empty() {
             self.queue(Item::Bytes(keys));
         }
+        if let Some(command) = command {
+            self.run_command(at, &command, now);
+        }
+    }
+
+    /// Runs a command that was entered with the prefix key.
+    fn run_command(&mut self, at: usize, command: &Command, now: Instant) {
+        let Role::Viewing(display) = &mut self.clients[at].role else { return };
+        let prefix = display.prefix.key();
         match command {
-            Some(Command::Detach) => self.detach(at, DetachReason::Asked),
-            None => {}
+            Command::Run(AttachCommand::Detach) => self.detach(at, DetachReason::Asked),
+            Command::Run(AttachCommand::Scrollback) if display.scrollback => {
+                self.detach_with(at, Detached { why: DetachReason::Asked, scrollback: true });
+            }
+            Command::Run(AttachCommand::Scrollback) => {
+                display.show_notice("this client cannot show the scrollback".to_owned(), now);
+            }
+            Command::Run(AttachCommand::Help) => display.show_notice(prefix.summary(), now),
+            Command::Unknown(key) => {
+                let text = format!("no command for {prefix} {key}; {prefix} ? shows the keys");
+                display.show_notice(text, now);
+            }
         }
     }
 
     /// Detaches a client, which then owns its terminal again, and closes the connection.
     pub(super) fn detach(&mut self, at: usize, why: DetachReason) {
+        self.detach_with(at, Detached { why, scrollback: false });
+    }
+
+    fn detach_with(&mut self, at: usize, detached: Detached) {
         let client = &mut self.clients[at];
         if !matches!(client.role, Role::Detached) {
             client.role = Role::Detached;
-            client.send(&Frame::json(Kind::Detached, &Detached { why }));
+            client.send(&Frame::json(Kind::Detached, &detached));
         }
         client.closing = true;
     }
+}
+
+fn viewing(tty: Option<Tty>, size: Size, attach: &Attach, now: Instant) -> Role {
+    let KeyOptions { prefix, scrollback } = attach.keys;
+    let mut display = Display::new(tty, size, attach.read_only, now);
+    display.prefix = Prefix::new(prefix);
+    display.scrollback = scrollback;
+    Role::Viewing(Box::new(display))
 }

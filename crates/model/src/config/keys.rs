@@ -10,7 +10,7 @@ use crate::config::path::{check_home_item, overlaps};
 use crate::config::role::ROLE_KEYS;
 use crate::config::value::Value;
 use crate::config::{
-    Config, ResumeFallback, Share, WhenAway, authority, duration, http, ports, role,
+    Config, ResumeFallback, Share, WhenAway, attach, authority, duration, http, ports, role,
 };
 use crate::isolation::Method;
 use crate::limits::{LimitOverride, LimitOverrides, Limits};
@@ -292,6 +292,7 @@ pub static KEYS: &[Key<Config>] = &[
     http::ALLOWED_ORIGINS,
     http::RATE,
     authority::PANES,
+    attach::PREFIX,
 ];
 
 const A_DURATION: &str = "a duration such as \"7d\", \"12h\", \"30m\" or \"45s\"";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use client::Connection;
 use protocol::control::{Request, Response};
-use protocol::pane::{Attach, SOCKET, View};
+use protocol::pane::{Attach, KeyOptions, SOCKET, View};
 use protocol::{ErrorCode, Frame, Kind};
 
 use super::log::Log;
@@ -66,7 +66,7 @@ fn follow(
     // An unreachable keeper has just exited; the rest is in the log.
     let Ok(mut keeper) = Connection::open(dir, SOCKET) else { return Ok(position) };
     let view = View::Follow { from: Some(position) };
-    let attach = Attach { view, size: None, read_only: true };
+    let attach = Attach { view, size: None, read_only: true, keys: KeyOptions::default() };
     if keeper.send(&Frame::json(Kind::Attach, &attach)).is_err() {
         return Ok(position);
     }

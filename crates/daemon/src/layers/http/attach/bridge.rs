@@ -20,7 +20,9 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use host::log::LogReader;
 use model::Size;
 use model::event::EventBody;
-use protocol::pane::{Attach, Reply, Request as KeeperRequest, Response as KeeperResponse, View};
+use protocol::pane::{
+    Attach, KeyOptions, Reply, Request as KeeperRequest, Response as KeeperResponse, View,
+};
 use protocol::{Frame, Kind};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at, timeout};
@@ -220,6 +222,7 @@ impl Bridge {
             view: View::Follow { from: self.offset },
             size: self.size,
             read_only: !self.control,
+            keys: KeyOptions::default(),
         };
         let opened = async {
             let mut link = KeeperConnection::open(&self.pane.dir).await?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::client::Connection;
 use anyhow::{Context as _, Result, bail, ensure};
-use protocol::pane::{Attach, SOCKET, View};
+use protocol::pane::{Attach, KeyOptions, SOCKET, View};
 use protocol::{Frame, Kind as FrameKind};
 use testkit::Http;
 use testkit::http::{Socket, SocketMessage};
@@ -157,7 +157,12 @@ fn over_socket(contender: &mut dyn Contender, root: &Path, samples: usize) -> Re
     let pane = contender.open(&in_pane(&["echo", "--ready", &ready])?)?;
     let dir = pane_dir(root, &pane)?;
     let mut keeper = Connection::open(&dir, SOCKET)?;
-    let attach = Attach { view: View::Follow { from: Some(0) }, size: None, read_only: false };
+    let attach = Attach {
+        view: View::Follow { from: Some(0) },
+        size: None,
+        read_only: false,
+        keys: KeyOptions::default(),
+    };
     keeper.send(&Frame::json(FrameKind::Attach, &attach))?;
     let mut output = move |send: Option<u8>, wanted: &[u8]| -> Result<()> {
         if let Some(key) = send {
