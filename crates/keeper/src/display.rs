@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Raw: the program's output, forwarded immediately, without queries that the outer terminal must
-//! not answer. Frames: the current screen, at most every 12 ms, without intermediate states. Both
+//! not answer; only while the program uses no modes that few terminals have. Frames: the current screen, at most every 12 ms, without intermediate states. Both
 //! leave the outer terminal in the same state, so switching is always possible.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -194,7 +194,8 @@ impl Display {
         self.stale = false;
         self.delayed_since = None;
         self.last_painted = now;
-        if self.size == pane && self.bytes_since_frame < RAW_THRESHOLD {
+        let follows = self.size == pane && !terminal.needs_frames();
+        if follows && self.bytes_since_frame < RAW_THRESHOLD {
             self.mode = DisplayMode::Raw;
             self.filter = Filter::new();
             // The frame does not include an unfinished sequence; feed it to the filter.

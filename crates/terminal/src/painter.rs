@@ -5,6 +5,9 @@
 //! before a frame is unknown except for the rows that this painter drew, so a frame sets everything
 //! else.
 //!
+//! Modes that few terminals have are not transferred: while a program uses them, its client is painted
+//! ([`Terminal::needs_frames`]).
+//!
 //! The outer terminal stays on its alternate screen, whichever screen the program uses, so a frame
 //! never switches screens.
 
@@ -13,24 +16,26 @@ use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle};
 
+use crate::clusters::unjoined;
 use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
 use crate::screen::Screen;
 use crate::snapshot::{is_blank, style_number};
 use crate::terminal::Terminal;
+use crate::tracked::OUTER;
 use crate::writer::{CursorPosition, Writer};
 
 /// Starts a synchronized update and sets the state required for drawing: cursor hidden, no margins,
-/// absolute positions, no autowrap, no insert mode, plain line feeds, no attributes, no link, ASCII
+/// absolute positions, no autowrap, no insert mode, plain line feeds, no attributes, no protection, no link, ASCII
 /// character sets.
 const BEGIN: &[u8] =
-    b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
+    b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b[0\"q\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
 const END: &[u8] = b"\x1b[?2026l";
 /// Fill character for the area of an outer terminal outside the pane.
 const OUTSIDE: &str = "·";
 
 /// Private modes that a frame sets or resets, in this order.
-const PRIVATE_MODES: [(TermMode, usize); 11] = [
+const PRIVATE_MODES: [(TermMode, usize); 12] = [
     (TermMode::APP_CURSOR, 1),
     (TermMode::MOUSE_REPORT_CLICK, 1000),
     (TermMode::MOUSE_DRAG, 1002),
@@ -39,6 +44,7 @@ const PRIVATE_MODES: [(TermMode, usize); 11] = [
     (TermMode::UTF8_MOUSE, 1005),
     (TermMode::SGR_MOUSE, 1006),
     (TermMode::ALTERNATE_SCROLL, 1007),
+    (TermMode::URGENCY_HINTS, 1042),
     (TermMode::BRACKETED_PASTE, 2004),
     (TermMode::LINE_WRAP, 7),
     (TermMode::SHOW_CURSOR, 25),
@@ -121,7 +127,7 @@ impl<'a> Frame<'a> {
         let (outer_columns, outer_rows) = (usize::from(outer.cols()), usize::from(outer.rows()));
         Self {
             screen,
-            writer: Writer::new(outer_columns),
+            writer: Writer::for_client(outer_columns),
             outer_columns,
             outer_rows,
             columns: screen.columns().min(outer_columns),
@@ -129,10 +135,10 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Returns whether both terminals have the same size, so that the program's output can be
-    /// forwarded after this frame.
-    fn is_same_size(&self) -> bool {
-        (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
+    /// Returns whether the program's output can be forwarded after this frame.
+    fn is_followed(&self) -> bool {
+        !self.screen.needs_frames()
+            && (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
     }
 
     fn row(&mut self, cells: &[Cell], row: usize) {
@@ -178,6 +184,9 @@ impl<'a> Frame<'a> {
         }
         let whole = cell.flags.contains(Flags::WIDE_CHAR)
             && cells.get(column + 1).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+        let width = if whole { 2 } else { 1 };
+        let plain = unjoined(cell, cells.get(column + width));
+        let cell = plain.as_ref().unwrap_or(cell);
         if whole {
             self.writer.print(cell, row, column);
             return 2;
@@ -223,15 +232,14 @@ impl<'a> Frame<'a> {
         let screen = self.screen;
         let mode = screen.mode();
         let grid = screen.grid();
-        if self.is_same_size() {
+        if self.is_followed() {
+            self.save_cursor(&grid.saved_cursor);
             let (top, end) = screen.margins;
             if (top, end) != (0, screen.rows()) {
                 self.writer.csi(top + 1, b";");
                 decimal(end, &mut self.writer.out);
                 self.writer.raw(b"r");
             }
-            self.restore_cursor(&grid.saved_cursor);
-            self.writer.raw(b"\x1b7");
             if mode.contains(TermMode::ORIGIN) {
                 self.writer.raw(b"\x1b[?6h");
                 self.writer.origin = screen.margins.0;
@@ -242,13 +250,31 @@ impl<'a> Frame<'a> {
         self.writer.raw(END);
     }
 
+    /// Saves a cursor in the client's terminal, with the modes that are saved with it. There are no
+    /// margins yet, so that any position can be reached in origin mode.
+    fn save_cursor(&mut self, cursor: &Cursor<Cell>) {
+        let saved = self.screen.saved[usize::from(self.screen.is_alternate())];
+        if saved.origin {
+            self.writer.raw(b"\x1b[?6h");
+        }
+        self.restore_cursor(cursor);
+        match saved.charset {
+            CharsetIndex::G1 => self.writer.raw(b"\x0e\x1b7\x0f"),
+            CharsetIndex::G0 | CharsetIndex::G2 | CharsetIndex::G3 => self.writer.raw(b"\x1b7"),
+        }
+        if saved.origin {
+            self.writer.raw(b"\x1b[?6l");
+        }
+    }
+
     /// Restores the position, pen and character sets of `cursor`.
     fn restore_cursor(&mut self, cursor: &Cursor<Cell>) {
         let row = row_index(cursor.point.line);
         let column = cursor.point.column.0;
         self.writer.set_charsets(Charsets::default());
         self.writer.at = CursorPosition::Unknown;
-        if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
+        let at_edge = column + 1 == self.outer_columns;
+        if cursor.input_needs_wrap && at_edge && row < self.rows {
             // Only printing in the last column causes a pending wrap.
             let cells = &self.screen.grid()[cursor.point.line][..];
             let spacer =
@@ -272,6 +298,13 @@ impl<'a> Frame<'a> {
                 if mode.contains(flag) == wanted {
                     self.writer.raw(if begun { b";" } else { b"\x1b[?" });
                     decimal(number, &mut self.writer.out);
+                    begun = true;
+                }
+            }
+            for number in OUTER {
+                if self.screen.tracked.contains(number) == wanted {
+                    self.writer.raw(if begun { b";" } else { b"\x1b[?" });
+                    decimal(number.into(), &mut self.writer.out);
                     begun = true;
                 }
             }
@@ -368,7 +401,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clusters::{EMOJI_PRESENTATION, JOINER, is_modifier};
     use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
+    use crate::tracked::TrackedModes;
     use crate::{Filter, Passed, outer};
 
     /// A client with its terminal, painter and filter.
@@ -376,18 +411,24 @@ mod tests {
         outer: Terminal,
         painter: Painter,
         filter: Filter,
+        /// The next output must be painted too.
+        frames: bool,
     }
 
     impl Client {
         fn new(size: model::Size) -> Self {
             let mut outer = Terminal::new(size, 0);
             outer.feed(&outer::enter());
-            Self { outer, painter: Painter::new(), filter: Filter::new() }
+            Self { outer, painter: Painter::new(), filter: Filter::new(), frames: false }
         }
 
         fn paint(&mut self, pane: &mut Terminal, fed: &[u8]) {
             let frame = self.painter.frame(pane, self.outer.size());
             self.outer.feed(&frame);
+            self.frames = pane.needs_frames();
+            if self.frames {
+                return;
+            }
             self.filter = Filter::new();
             let mut rest = Vec::new();
             let unfinished = &fed[fed.len() - pane.unfinished()..];
@@ -397,7 +438,7 @@ mod tests {
 
         fn pass(&mut self, pane: &mut Terminal, bytes: &[u8], fed: &[u8]) {
             let mut passed = Vec::new();
-            if self.filter.pass(bytes, &mut passed) == Passed::All {
+            if !self.frames && self.filter.pass(bytes, &mut passed) == Passed::All {
                 self.outer.feed(&passed);
             } else {
                 self.painter.invalidate();
@@ -408,7 +449,12 @@ mod tests {
 
     /// Compares all state that is visible to an attached user, now or after further output.
     fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
+        let is_followed = !pane.needs_frames();
         let mut wanted = state(pane);
+        // A client joins a skin tone to an emoji even if the program printed it separately.
+        if wanted.active.rows.iter().flatten().any(|cell| is_modifier(cell.c)) {
+            return;
+        }
         let mut shown = state(&mut client.outer);
         for state in [&mut wanted, &mut shown] {
             state.main = None;
@@ -419,11 +465,29 @@ mod tests {
             state.tabs.clear();
             state.synchronized = false;
             state.repeats = None;
+            state.history.clear();
+            state.alternate_saved = None;
+            state.saved = state.saved.filter(|_| is_followed);
+            state.tracked = TrackedModes::default();
+            if !is_followed {
+                state.margins = (0, 0);
+                state.sides = (0, 0);
+                state.mode.remove(TermMode::ORIGIN);
+                state.active.saved = state.active.cursor.clone();
+                state.active.cursor.wraps = false;
+                state.active.saved.wraps = false;
+            }
             let GridState { rows, .. } = &mut state.active;
             for look in rows.iter_mut().flatten() {
                 look.flags.remove(Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER);
                 if look.c == '\t' {
                     look.c = ' ';
+                }
+                if !look.flags.contains(Flags::WIDE_CHAR) {
+                    look.marks.retain(|&mark| mark != EMOJI_PRESENTATION);
+                }
+                while look.marks.last() == Some(&JOINER) {
+                    look.marks.pop();
                 }
             }
         }
@@ -523,6 +587,7 @@ mod tests {
             outer.feed(&Painter::new().frame(&mut pane, size(cols, rows)));
 
             let pane_state = state(&mut pane).active;
+            prop_assume!(!pane_state.rows.iter().flatten().any(|cell| is_modifier(cell.c)));
             let outer_state = state(&mut outer).active;
             for (row, cells) in outer_state.rows.iter().enumerate() {
                 for (column, cell) in cells.iter().enumerate() {
