@@ -197,7 +197,7 @@ impl Display {
         let follows = self.size == pane && !terminal.needs_frames();
         if follows && self.bytes_since_frame < RAW_THRESHOLD {
             self.mode = DisplayMode::Raw;
-            self.filter = Filter::new();
+            self.filter.restart();
             // The frame does not include an unfinished sequence; feed it to the filter.
             let unfinished = terminal.unfinished();
             if let Some(tail) = log.read(log.end() - unfinished as u64, unfinished)
@@ -261,8 +261,23 @@ impl Display {
         true
     }
 
+    /// Undoes changes of the client's terminal that only the keeper knows. The client undoes the
+    /// others.
+    pub(crate) fn undo(&self, terminal: &mut Terminal) {
+        if let Some(tty) = &self.tty {
+            let mut bytes = vec![CANCEL];
+            bytes.extend(self.filter.undo());
+            bytes.extend(self.painter.undo(terminal, self.size));
+            if bytes.len() > 1 {
+                // Best effort: the terminal may block or be closed.
+                let _part = rustix::io::write(tty, &bytes);
+            }
+        }
+    }
+
     /// Restores the terminal of a client that died.
-    pub(crate) fn restore(&self) {
+    pub(crate) fn restore(&self, terminal: &mut Terminal) {
+        self.undo(terminal);
         if let Some(tty) = &self.tty {
             tty.restore();
         }

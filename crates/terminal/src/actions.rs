@@ -318,10 +318,12 @@ impl Handler for Screen {
     fn set_horizontal_tabstop(&mut self) {
         let column = self.grid().cursor.point.column.0;
         self.tabs[column] = true;
+        self.tabs_touched = true;
         self.term.set_horizontal_tabstop();
     }
 
     fn clear_tabs(&mut self, mode: TabulationClearMode) {
+        self.tabs_touched = true;
         match mode {
             TabulationClearMode::Current => {
                 let column = self.grid().cursor.point.column.0;
@@ -371,6 +373,10 @@ impl Handler for Screen {
                 self.tracked.reset_mouse_encodings();
                 self.term.set_private_mode(mode);
             }
+            PrivateMode::Named(NamedPrivateMode::AlternateScroll) => {
+                self.alternate_scroll_set = true;
+                self.term.set_private_mode(mode);
+            }
             PrivateMode::Unknown(number) => self.set_unknown_mode(number),
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
             PrivateMode::Named(NamedPrivateMode::SyncUpdate) => self.synchronized = true,
@@ -389,6 +395,10 @@ impl Handler for Screen {
             PrivateMode::Named(NamedPrivateMode::Origin) => {
                 self.term.unset_private_mode(mode);
                 self.goto(0, 0);
+            }
+            PrivateMode::Named(NamedPrivateMode::AlternateScroll) => {
+                self.alternate_scroll_set = true;
+                self.term.unset_private_mode(mode);
             }
             PrivateMode::Unknown(number) => self.unset_unknown_mode(number),
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),

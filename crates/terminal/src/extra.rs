@@ -206,6 +206,7 @@ impl Screen {
         self.grid_mut().saved_cursor = alacritty_terminal::grid::Cursor::default();
         let at = usize::from(self.is_alternate());
         self.saved[at] = SavedState::default();
+        self.settle_cursor();
     }
 
     /// Returns the area that cursor addressing can reach: the margins in origin mode.

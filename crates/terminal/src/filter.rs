@@ -71,6 +71,7 @@ pub struct Filter {
     /// Whether the caller repaints the screen when it would differ from the pane's.
     repaints: bool,
     emoji: EmojiSearch,
+    traces: Traces,
 }
 
 /// Treatment of an unfinished string.
@@ -102,6 +103,7 @@ impl Filter {
             out: C1Stripper::default(),
             repaints: true,
             emoji: EmojiSearch::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -112,12 +114,27 @@ impl Filter {
         Self { repaints: false, ..Self::new() }
     }
 
+    /// Starts again for a terminal that was just painted.
+    pub fn restart(&mut self) {
+        *self = Self { traces: self.traces, repaints: self.repaints, ..Self::new() };
+    }
+
+    /// Returns the bytes that undo what forwarded sequences left in the outer terminal and
+    /// [`crate::outer::leave`] does not undo, because not every terminal understands it: the shape of
+    /// the pointer, and the progress.
+    #[must_use]
+    pub fn undo(&self) -> Vec<u8> {
+        let pointer: &[u8] = if self.traces.pointer { b"\x1b]22;default\x1b\\" } else { b"" };
+        let progress: &[u8] = if self.traces.progress { b"\x1b]9;4;0;0\x1b\\" } else { b"" };
+        [pointer, progress].concat()
+    }
+
     /// Filters the next `bytes` of output and appends the result to `out`.
     pub fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Passed {
         let idle = self.scanner.unfinished() == 0 && !self.out.withheld_lead;
         if idle && memchr3(ESC, ENQ, C1_LEAD, bytes).is_none() {
             if self.repaints && self.emoji.is_in(bytes) {
-                *self = Self::new();
+                self.restart();
                 return Passed::Resync;
             }
             self.out.put(bytes, out);
@@ -126,7 +143,7 @@ impl Filter {
         // In pieces, so that an undecided string never exceeds the scanner's buffer.
         for piece in bytes.chunks(STRING_LIMIT) {
             if self.pass_piece(piece, out) == Passed::Resync {
-                *self = Self::new();
+                self.restart();
                 return Passed::Resync;
             }
         }
@@ -152,6 +169,11 @@ impl Filter {
                 }
                 Token::Text(_) => {}
                 Token::Control(_) | Token::Sequence { .. } => self.emoji = EmojiSearch::default(),
+            }
+            if self.string == StringState::Holding
+                && let Token::Sequence { bytes, kind: SequenceKind::Osc, .. } = token
+            {
+                self.traces.note(bytes);
             }
             if self.string == StringState::Holding && passes_unchanged(used, token) {
                 continue;
@@ -204,6 +226,7 @@ impl Filter {
             (StringState::Holding, _) => match early_verdict(held, kind) {
                 Some(Verdict::Pass) => {
                     self.string = StringState::Passing;
+                    self.traces.note(held);
                     self.out.write(held, out);
                 }
                 Some(_) => self.string = StringState::Dropping,
@@ -216,6 +239,21 @@ impl Filter {
 impl Default for Filter {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Sequences that were forwarded and whose effect outlives the program.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traces {
+    pointer: bool,
+    progress: bool,
+}
+
+impl Traces {
+    /// Records the beginning of an OSC.
+    fn note(&mut self, bytes: &[u8]) {
+        self.pointer |= bytes.starts_with(b"\x1b]22;");
+        self.progress |= bytes.starts_with(b"\x1b]9;4;");
     }
 }
 
@@ -653,6 +691,20 @@ mod tests {
             let (out, passed) = pass_both_ways(&[b"a", bytes, b"b"].concat());
             assert_eq!((&out[..], passed), (&b"a"[..], Passed::Resync), "{}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn pointer_and_progress_are_undone_if_they_were_forwarded() {
+        let mut filter = Filter::new();
+        let mut out = Vec::new();
+        assert_eq!(filter.undo(), b"");
+
+        for part in [&b"\x1b]22;te"[..], b"xt\x07\x1b]9;4;1;5", b"0\x07"] {
+            assert_eq!(filter.pass(part, &mut out), Passed::All);
+        }
+        filter.restart();
+
+        assert_eq!(filter.undo(), b"\x1b]22;default\x1b\\\x1b]9;4;0;0\x1b\\");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub fn enter() -> Vec<u8> {
     [
         "\x1b[22;0t",    // Save the title.
+        "\x1b[?1007s",   // Save whether the wheel sends arrow keys, which programs change.
         "\x1b[?1049h",   // Switch to the alternate screen, which preserves the user's.
         "\x1b[m\x1b[2J", // Clear it in the default colors.
         "\x1b[H",        // Move the cursor home.
@@ -35,6 +36,8 @@ pub fn leave() -> Vec<u8> {
         "\x1b[?5l\x1b[?6l\x1b[4l\x1b[20l\x1b[?45l\x1b[?69l\x1b[r\x1b[?7h",
         // ASCII, no hyperlink, no protection, no attributes.
         "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[0\"q\x1b[m",
+        // Whether the wheel sends arrow keys.
+        "\x1b[?1007r",
         // The user's cursor style, visible.
         "\x1b[0 q\x1b[?25h",
         // The user's screen, cursor position and title.

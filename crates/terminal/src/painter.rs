@@ -11,6 +11,8 @@
 //! The outer terminal stays on its alternate screen, whichever screen the program uses, so a frame
 //! never switches screens.
 
+use std::mem;
+
 use alacritty_terminal::grid::{Charsets, Cursor};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
@@ -19,8 +21,8 @@ use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle};
 use crate::clusters::unjoined;
 use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
-use crate::screen::Screen;
-use crate::snapshot::{is_blank, style_number};
+use crate::screen::{Screen, is_default_tab};
+use crate::snapshot::{is_blank, reset_color, set_color, style_number};
 use crate::terminal::Terminal;
 use crate::tracked::OUTER;
 use crate::writer::{CursorPosition, Writer};
@@ -58,6 +60,10 @@ pub struct Painter {
     /// Sizes of the pane and of the outer terminal at that time.
     sizes: Option<(model::Size, model::Size)>,
     title: Option<String>,
+    /// Colors that frames changed in the outer terminal.
+    colors: Vec<usize>,
+    /// Tab stops that the last frame set in the outer terminal.
+    tabs: Vec<bool>,
 }
 
 impl Painter {
@@ -71,7 +77,25 @@ impl Painter {
     ///
     /// Required whenever the outer terminal received bytes other than this painter's frames.
     pub fn invalidate(&mut self) {
-        *self = Self::default();
+        *self = Self { colors: mem::take(&mut self.colors), ..Self::default() };
+    }
+
+    /// Returns the bytes that undo the changes of the pane that outlive it in the outer terminal and
+    /// that [`crate::outer::leave`] does not undo, because a user may have made such changes too:
+    /// colors and tab stops.
+    #[must_use]
+    pub fn undo(&self, terminal: &mut Terminal, outer: model::Size) -> Vec<u8> {
+        terminal.flush();
+        let mut writer = Writer::for_client(usize::from(outer.cols()));
+        let changed = terminal.screen.changed_colors().map(|(index, _)| index);
+        for index in self.colors.iter().copied().chain(changed) {
+            reset_color(index, &mut writer);
+        }
+        if terminal.screen.tabs_touched {
+            let defaults: Vec<bool> = (0..usize::from(outer.cols())).map(is_default_tab).collect();
+            set_tabs(&defaults, &mut writer);
+        }
+        writer.out
     }
 
     /// Returns the bytes that make an outer terminal of size `outer` show the screen.
@@ -90,7 +114,9 @@ impl Painter {
 
         let mut frame = Frame::new(screen, outer);
         frame.writer.raw(BEGIN);
-        frame.writer.at = CursorPosition::Cell(0, 0);
+        frame.colors(&mut self.colors);
+        frame.tabs(&mut self.tabs);
+        frame.writer.at = CursorPosition::Unknown;
         for row in 0..frame.rows {
             let cells = &screen.grid()[line_at(row)][..];
             let seen = fingerprint(cells);
@@ -139,6 +165,33 @@ impl<'a> Frame<'a> {
     fn is_followed(&self) -> bool {
         !self.screen.needs_frames()
             && (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
+    }
+
+    /// Transfers the colors that the program changed, and restores those in `known` that it reset.
+    fn colors(&mut self, known: &mut Vec<usize>) {
+        let changed: Vec<_> = self.screen.changed_colors().collect();
+        known.retain(|index| {
+            let kept = changed.iter().any(|(changed, _)| changed == index);
+            if !kept {
+                reset_color(*index, &mut self.writer);
+            }
+            kept
+        });
+        for (index, color) in changed {
+            set_color(index, color, &mut self.writer);
+            if !known.contains(&index) {
+                known.push(index);
+            }
+        }
+    }
+
+    /// Transfers the tab stops if the program ever changed one, and if its output can be forwarded
+    /// after this frame.
+    fn tabs(&mut self, known: &mut Vec<bool>) {
+        if self.screen.tabs_touched && self.is_followed() && *known != self.screen.tabs {
+            set_tabs(&self.screen.tabs, &mut self.writer);
+            known.clone_from(&self.screen.tabs);
+        }
     }
 
     fn row(&mut self, cells: &[Cell], row: usize) {
@@ -295,7 +348,10 @@ impl<'a> Frame<'a> {
         for (last, wanted) in [(b"l", false), (b"h", true)] {
             let mut begun = false;
             for (flag, number) in PRIVATE_MODES {
-                if mode.contains(flag) == wanted {
+                // Terminals differ in the initial state of this mode.
+                let untouched =
+                    flag == TermMode::ALTERNATE_SCROLL && !self.screen.alternate_scroll_set;
+                if mode.contains(flag) == wanted && !untouched {
                     self.writer.raw(if begun { b";" } else { b"\x1b[?" });
                     decimal(number, &mut self.writer.out);
                     begun = true;
@@ -332,6 +388,14 @@ impl<'a> Frame<'a> {
         if self.screen.active_charset == CharsetIndex::G1 {
             self.writer.raw(b"\x0e");
         }
+    }
+}
+
+/// Replaces the tab stops.
+fn set_tabs(tabs: &[bool], writer: &mut Writer) {
+    writer.raw(b"\x1b[3g");
+    for (column, _) in tabs.iter().enumerate().filter(|(_, set)| **set) {
+        writer.csi(column + 1, b"G\x1bH");
     }
 }
 
@@ -401,7 +465,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::clusters::{EMOJI_PRESENTATION, JOINER, is_modifier};
+    use crate::clusters::{EMOJI_PRESENTATION, JOINER};
     use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
     use crate::tracked::TrackedModes;
     use crate::{Filter, Passed, outer};
@@ -447,22 +511,26 @@ mod tests {
         }
     }
 
+    /// Removes steps after which a client cannot show the screen exactly: it joins a skin tone to an
+    /// emoji even if the program printed it separately, or reset mode 2027.
+    fn comparable(mut steps: Vec<Step>) -> Vec<Step> {
+        steps.retain(|step| match step {
+            Step::Feed(bytes) => bytes != "🏽".as_bytes() && bytes != b"\x1b[?2027l",
+            Step::Resize(..) => true,
+        });
+        steps
+    }
+
     /// Compares all state that is visible to an attached user, now or after further output.
     fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
         let is_followed = !pane.needs_frames();
         let mut wanted = state(pane);
-        // A client joins a skin tone to an emoji even if the program printed it separately.
-        if wanted.active.rows.iter().flatten().any(|cell| is_modifier(cell.c)) {
-            return;
-        }
         let mut shown = state(&mut client.outer);
         for state in [&mut wanted, &mut shown] {
             state.main = None;
             state.mode.remove(TermMode::ALT_SCREEN | TermMode::URGENCY_HINTS);
             state.keyboards = Default::default();
             state.titles = Default::default();
-            state.palette.clear();
-            state.tabs.clear();
             state.synchronized = false;
             state.repeats = None;
             state.history.clear();
@@ -470,6 +538,7 @@ mod tests {
             state.saved = state.saved.filter(|_| is_followed);
             state.tracked = TrackedModes::default();
             if !is_followed {
+                state.tabs.clear();
                 state.margins = (0, 0);
                 state.sides = (0, 0);
                 state.mode.remove(TermMode::ORIGIN);
@@ -514,8 +583,8 @@ mod tests {
         #[test]
         fn frame_shows_the_screen_and_further_output_matches(
             (cols, rows) in (2u16..24, 2u16..10),
-            before in steps(40),
-            more in steps(12),
+            before in steps(40).prop_map(comparable),
+            more in steps(12).prop_map(comparable),
         ) {
             let mut pane = Terminal::new(size(cols, rows), 0);
             run(&mut pane, &before);
@@ -553,8 +622,8 @@ mod tests {
         #[test]
         fn second_frame_brings_the_client_up_to_date(
             (cols, rows) in (2u16..24, 2u16..10),
-            before in steps(30),
-            more in steps(10),
+            before in steps(30).prop_map(comparable),
+            more in steps(10).prop_map(comparable),
         ) {
             let mut pane = Terminal::new(size(cols, rows), 0);
             run(&mut pane, &before);
@@ -575,7 +644,7 @@ mod tests {
 
         #[test]
         fn outer_terminal_of_any_size_shows_the_upper_left_corner(
-            before in steps(30),
+            before in steps(30).prop_map(comparable),
             (cols, rows) in (2u16..30, 2u16..14),
         ) {
             let mut pane = Terminal::new(size(16, 6), 0);
@@ -587,7 +656,6 @@ mod tests {
             outer.feed(&Painter::new().frame(&mut pane, size(cols, rows)));
 
             let pane_state = state(&mut pane).active;
-            prop_assume!(!pane_state.rows.iter().flatten().any(|cell| is_modifier(cell.c)));
             let outer_state = state(&mut outer).active;
             for (row, cells) in outer_state.rows.iter().enumerate() {
                 for (column, cell) in cells.iter().enumerate() {
@@ -605,6 +673,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn client_that_attaches_gets_colors_tab_stops_and_modes_and_loses_them_on_detach() {
+        let mut pane = Terminal::new(size(20, 2), 0);
+        pane.feed(b"\x1b]4;3;#123456\x07\x1b]11;#fefefe\x07\x1b[3g\x1b[5G\x1bH\x1b[?5;1016;2031h\x1b[?1042l");
+        let fresh = state(&mut Terminal::new(size(20, 2), 0));
+        let mut client = Client::new(size(20, 2));
+
+        client.paint(&mut pane, b"");
+        let shown = state(&mut client.outer);
+        assert_eq!(shown.tabs, state(&mut pane).tabs);
+        assert_eq!(shown.palette, state(&mut pane).palette);
+        assert_eq!(shown.tracked, state(&mut pane).tracked);
+
+        client.outer.feed(&client.painter.undo(&mut pane, size(20, 2)));
+        client.outer.feed(&outer::leave());
+        let left = state(&mut client.outer);
+        assert_eq!(
+            (left.tabs, left.palette, left.tracked),
+            (fresh.tabs, fresh.palette, fresh.tracked)
+        );
+    }
+
+    #[test]
+    fn untouched_alternate_scroll_is_left_to_the_client() {
+        let mut pane = Terminal::new(size(20, 2), 0);
+        let has_mode = |frame: &[u8]| frame.windows(4).any(|part| part == b"1007");
+
+        assert!(!has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
+        pane.feed(b"\x1b[?1007h");
+        assert!(has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
     }
 
     #[test]

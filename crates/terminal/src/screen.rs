@@ -20,7 +20,8 @@ use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
-    CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
+    CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior, NamedColor,
+    Rgb,
 };
 use parking_lot::Mutex;
 
@@ -56,6 +57,10 @@ pub(crate) struct Screen {
     /// State saved with the cursors of the main and the alternate screen.
     pub(crate) saved: [SavedState; 2],
     pub(crate) tracked: TrackedModes,
+    /// Whether the program ever changed a tab stop.
+    pub(crate) tabs_touched: bool,
+    /// Whether the program changed mode 1007, of which the initial state differs between terminals.
+    pub(crate) alternate_scroll_set: bool,
     /// Whether the grid has a scrollback of a fixed size. Otherwise its history holds exactly the rows
     /// that shrinking pushed off the screen.
     scrollback: bool,
@@ -149,6 +154,8 @@ impl Screen {
             alternate_saved: Cursor::default(),
             saved: [SavedState::default(); 2],
             tracked: TrackedModes::default(),
+            tabs_touched: false,
+            alternate_scroll_set: false,
             scrollback: history > 0,
             tabs: (0..extent.columns).map(is_default_tab).collect(),
             active_charset: CharsetIndex::default(),
@@ -218,6 +225,13 @@ impl Screen {
 
     pub(crate) fn cursor_style(&self) -> CursorStyle {
         self.term.cursor_style()
+    }
+
+    /// Returns the colors that the program changed: of the palette, then foreground, background and
+    /// cursor.
+    pub(crate) fn changed_colors(&self) -> impl Iterator<Item = (usize, Rgb)> {
+        let colors = self.term.colors();
+        (0..=NamedColor::Cursor as usize).filter_map(|index| Some((index, colors[index]?)))
     }
 
     /// Returns the keyboard flags of the active screen.

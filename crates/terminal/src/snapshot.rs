@@ -18,7 +18,7 @@ use alacritty_terminal::index::Column;
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{
-    CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor,
+    CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor, Rgb,
 };
 
 use unicode_width::UnicodeWidthChar as _;
@@ -186,19 +186,35 @@ fn side_margins(screen: &Screen, writer: &mut Writer) {
 }
 
 fn palette(screen: &Screen, writer: &mut Writer) {
-    const CURSOR: usize = NamedColor::Cursor as usize;
-    for index in 0..=CURSOR {
-        let Some(color) = screen.term.colors()[index] else { continue };
-        writer.raw(b"\x1b]");
-        match index.checked_sub(NamedColor::Foreground as usize) {
-            None => {
-                writer.raw(b"4;");
-                decimal(index, &mut writer.out);
-            }
-            Some(dynamic) => decimal(10 + dynamic, &mut writer.out),
-        }
-        writer.raw(format!(";{color}\x1b\\").as_bytes());
+    for (index, color) in screen.changed_colors() {
+        set_color(index, color, writer);
     }
+}
+
+/// Changes a color of the palette, or the foreground, background or cursor color.
+pub(crate) fn set_color(index: usize, color: Rgb, writer: &mut Writer) {
+    writer.raw(b"\x1b]");
+    match index.checked_sub(NamedColor::Foreground as usize) {
+        None => {
+            writer.raw(b"4;");
+            decimal(index, &mut writer.out);
+        }
+        Some(dynamic) => decimal(10 + dynamic, &mut writer.out),
+    }
+    writer.raw(format!(";{color}\x1b\\").as_bytes());
+}
+
+/// Restores the color that the user configured.
+pub(crate) fn reset_color(index: usize, writer: &mut Writer) {
+    writer.raw(b"\x1b]");
+    match index.checked_sub(NamedColor::Foreground as usize) {
+        None => {
+            writer.raw(b"104;");
+            decimal(index, &mut writer.out);
+        }
+        Some(dynamic) => decimal(110 + dynamic, &mut writer.out),
+    }
+    writer.raw(b"\x1b\\");
 }
 
 /// Writes the title and the saved titles. Only the first saved titles can be `None`.

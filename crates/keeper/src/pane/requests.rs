@@ -228,6 +228,9 @@ impl Pane {
     /// Detaches a client, which then owns its terminal again, and closes the connection.
     pub(super) fn detach(&mut self, at: usize, why: DetachReason) {
         let client = &mut self.clients[at];
+        if let Role::Viewing(display) = &client.role {
+            display.undo(&mut self.terminal);
+        }
         if !matches!(client.role, Role::Detached) {
             client.role = Role::Detached;
             client.send(&Frame::json(Kind::Detached, &Detached { why }));
