@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Raw: the program's output, forwarded immediately, without queries that the outer terminal must
-//! not answer. Frames: the current screen, at most every 12 ms, without intermediate states. Both
+//! not answer; only while the program uses no modes that few terminals have. Frames: the current screen, at most every 12 ms, without intermediate states. Both
 //! leave the outer terminal in the same state, so switching is always possible.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -220,10 +220,10 @@ impl Display {
         self.stale = false;
         self.delayed_since = None;
         self.last_painted = now;
-        let forwards = self.size == pane && self.notice.is_none();
+        let forwards = self.size == pane && self.notice.is_none() && !terminal.needs_frames();
         if forwards && self.bytes_since_frame < RAW_THRESHOLD {
             self.mode = DisplayMode::Raw;
-            self.filter = Filter::new();
+            self.filter.restart();
             // The frame does not include an unfinished sequence; feed it to the filter.
             let unfinished = terminal.unfinished();
             if let Some(tail) = log.read(log.end() - unfinished as u64, unfinished)
@@ -288,8 +288,23 @@ impl Display {
         true
     }
 
+    /// Undoes changes of the client's terminal that only the keeper knows. The client undoes the
+    /// others.
+    pub(crate) fn undo(&self, terminal: &mut Terminal) {
+        if let Some(tty) = &self.tty {
+            let mut bytes = vec![CANCEL];
+            bytes.extend(self.filter.undo());
+            bytes.extend(self.painter.undo(terminal, self.size));
+            if bytes.len() > 1 {
+                // Best effort: the terminal may block or be closed.
+                let _part = rustix::io::write(tty, &bytes);
+            }
+        }
+    }
+
     /// Restores the terminal of a client that died.
-    pub(crate) fn restore(&self) {
+    pub(crate) fn restore(&self, terminal: &mut Terminal) {
+        self.undo(terminal);
         if let Some(tty) = &self.tty {
             tty.restore();
         }

@@ -358,7 +358,7 @@ impl Pane {
         self.clients.retain(|client| {
             // A client that is still attached at this point died without detaching.
             if let (true, Role::Viewing(display)) = (client.closed, &client.role) {
-                display.restore();
+                display.restore(&mut self.terminal);
             }
             !client.closed
         });

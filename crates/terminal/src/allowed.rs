@@ -7,8 +7,8 @@
 //!
 //! | kind | on the list |
 //! |---|---|
-//! | ESC | save and restore cursor, index, tab stop, keypad, ASCII and line drawing, alignment test |
-//! | CSI | cursor, erase, insert, delete, scroll, SGR, tabs, margins, cursor style, soft reset, kitty and xterm keys, modes in [`PRIVATE_MODES`] and [`ANSI_MODES`] |
+//! | ESC | save and restore cursor, index, tab stop, keypad, ASCII and line drawing |
+//! | CSI | cursor, erase, insert, delete, scroll, SGR, tabs, margins, cursor style, protection, kitty and xterm keys, modes in [`PRIVATE_MODES`] and [`ANSI_MODES`] |
 //! | OSC | titles, colors, directory, links, notifications, progress, pointer, clipboard (write), cursor shape, prompt marks, inline images |
 //! | DCS | sixel images |
 //! | APC | kitty images |
@@ -34,7 +34,6 @@ pub(crate) fn esc(bytes: &[u8]) -> bool {
         bytes,
         [ESC, b'7' | b'8' | b'D' | b'E' | b'H' | b'M' | b'=' | b'>' | b'\\']
             | [ESC, b'(' | b')' | b'*' | b'+', b'0' | b'A' | b'B']
-            | [ESC, b'#', b'8']
     )
 }
 
@@ -48,8 +47,22 @@ pub(crate) fn draws(bytes: &[u8]) -> bool {
 fn is_drawing_final(last: u8) -> bool {
     matches!(
         last,
-        b'@'..=b'M' | b'P' | b'S' | b'T' | b'X' | b'Z' | b'`' | b'a' | b'b' | b'd'..=b'g'
-            | b'm' | b'r' | b's' | b'u'
+        b'@'..=b'M'
+            | b'P'
+            | b'S'
+            | b'T'
+            | b'X'
+            | b'Z'
+            | b'`'
+            | b'a'
+            | b'b'
+            | b'd'
+            | b'f'
+            | b'g'
+            | b'm'
+            | b'r'
+            | b's'
+            | b'u'
     )
 }
 
@@ -77,13 +90,12 @@ pub(crate) fn csi(csi: &Csi<'_>) -> Listed {
         (None, b"", b'h' | b'l') => return modes(&ANSI_MODES),
         (Some(b'?'), b"", b'h' | b'l') => return modes(&PRIVATE_MODES),
         (None, b"", last) => is_drawing_final(last),
-        // Selective erase, and default tab stops.
-        (Some(b'?'), b"", b'J' | b'K') => true,
+        // Default tab stops.
         (Some(b'?'), b"", b'W') => csi.params().eq([5]),
         // Key encodings of xterm and kitty.
         (Some(b'>'), b"", b'm' | b'n' | b'u') | (Some(b'<' | b'='), b"", b'u') => true,
-        // Soft reset; cursor style.
-        (None, b"!", b'p') | (None, b" ", b'q') => true,
+        // Protection from selective erasure; cursor style.
+        (None, b"\"" | b" ", b'q') => true,
         _ => false,
     };
     if is_listed { Listed::All } else { Listed::None }

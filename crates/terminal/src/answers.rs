@@ -1,7 +1,5 @@
 //! Answers to queries that the emulator does not answer, or answers incorrectly.
 
-use std::fmt::Write as _;
-
 use alacritty_terminal::vte::ansi::{NamedColor, Rgb};
 
 /// The answer to DA3: the unit id zero, which identifies no terminal.
@@ -84,15 +82,9 @@ pub(crate) fn setting(value: Option<&str>) -> String {
     }
 }
 
-/// Returns the answer to XTGETTCAP: `names` are unknown.
-pub(crate) fn no_capability(names: &[u8]) -> String {
-    let mut answer = String::from("\x1bP0+r");
-    for &byte in names.iter().filter(|byte| byte.is_ascii_hexdigit() || **byte == b';') {
-        // Writing to a `String` cannot fail.
-        answer.write_char(char::from(byte)).unwrap_or_default();
-    }
-    answer.push_str("\x1b\\");
-    answer
+/// Returns the answer to DECRQCRA.
+pub(crate) fn checksum(id: u16, sum: u16) -> String {
+    format!("\x1bP{id}!~{sum:04X}\x1b\\")
 }
 
 fn rgb(color: u32) -> Rgb {

@@ -1,9 +1,10 @@
 //! Queries that the emulator does not support: recognized in the stream, answered from the screen.
 
 use crate::answers;
-use crate::coordinates::row_index;
+use crate::areas::parameters;
+use crate::capability;
 use crate::csi::Csi;
-use crate::pen::Pen;
+use crate::pen::{PROTECTED, Pen};
 use crate::scan::SequenceKind;
 use crate::screen::Screen;
 use crate::snapshot::style_number;
@@ -19,6 +20,8 @@ pub(crate) enum ExtraQuery {
     Setting(Vec<u8>),
     /// XTGETTCAP, with the names in hexadecimal.
     Capability(Vec<u8>),
+    /// DECRQCRA: the checksum of a rectangle, under an id.
+    Checksum(u16, [u16; 4]),
 }
 
 /// Tracks synchronized updates (mode 2026), which the emulator does not record.
@@ -47,6 +50,10 @@ impl ExtraQuery {
                 match (csi.marker, csi.intermediates, csi.last, csi.first()) {
                     (Some(b'>'), b"", b'q', 0) => Some(Self::Version),
                     (Some(b'?'), b"", b'n', 6) => Some(Self::ExtendedPosition),
+                    (None, b"*", b'y', id) => {
+                        let [_, _, top, left, bottom, right] = parameters(&csi);
+                        Some(Self::Checksum(id, [top, left, bottom, right]))
+                    }
                     _ => None,
                 }
             }
@@ -72,11 +79,15 @@ pub(crate) fn answer(query: &ExtraQuery, screen: &Screen) -> String {
     match query {
         ExtraQuery::Version => answers::version(),
         ExtraQuery::ExtendedPosition => {
-            let point = screen.grid().cursor.point;
-            answers::extended_position(row_index(point.line), point.column.0)
+            let (row, column) = screen.reported_position();
+            answers::extended_position(row, column)
         }
         ExtraQuery::Setting(name) => answers::setting(setting(name, screen).as_deref()),
-        ExtraQuery::Capability(names) => answers::no_capability(names),
+        ExtraQuery::Capability(names) => capability::answer(names),
+        ExtraQuery::Checksum(id, rectangle) => {
+            let sum = screen.rectangle(*rectangle).map_or(0, |area| screen.checksum(area));
+            answers::checksum(*id, sum)
+        }
     }
 }
 
@@ -95,6 +106,18 @@ fn setting(name: &[u8], screen: &Screen) -> Option<String> {
         b"r" => {
             let (top, end) = screen.margins;
             Some(format!("{};{end}r", top + 1))
+        }
+        b"s" => {
+            let (left, right) = screen.sides;
+            Some(format!("{};{right}s", left + 1))
+        }
+        b"t" => Some(format!("{}t", screen.rows())),
+        b"$|" => Some(format!("{}$|", screen.columns())),
+        b"*|" => Some(format!("{}*|", screen.rows())),
+        b"\"p" => Some("64;1\"p".to_owned()),
+        b"\"q" => {
+            let on = screen.grid().cursor.template.flags.contains(PROTECTED);
+            Some(format!("{}\"q", u8::from(on)))
         }
         b" q" => Some(format!("{} q", style_number(screen.cursor_style()))),
         _ => None,

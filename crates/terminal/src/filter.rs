@@ -9,6 +9,9 @@
 //! - **sequences after which the outer screen would differ from the pane's** (screen switch, reset):
 //!   the filter stops, and the caller repaints the screen.
 //!
+//! Emoji sequences require a repaint too, because terminals disagree about their width: a frame
+//! positions what follows them.
+//!
 //! Bytes that the pane's terminal ignores inside sequences are removed, and strings are terminated
 //! where it terminates them, so that an outer terminal cannot interpret the bytes differently. For
 //! the same reason C1 control characters (U+0080 to U+009F) are removed everywhere: the pane's
@@ -26,12 +29,14 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr3};
+use memchr::{memchr, memchr3, memmem};
 
 use crate::allowed::{self, Listed};
+use crate::clusters::{EMOJI_PRESENTATION, JOINER};
 use crate::csi::Csi;
 use crate::query::string_query;
 use crate::scan::{ENQ, ESC, Scanner, SequenceKind, Token};
+use crate::tracked::{REVERSE_WRAP, SIDE_MARGINS};
 
 /// Result of [`Filter::pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct Filter {
     out: C1Stripper,
     /// Whether the caller repaints the screen when it would differ from the pane's.
     repaints: bool,
+    emoji: EmojiSearch,
+    traces: Traces,
 }
 
 /// Treatment of an unfinished string.
@@ -95,6 +102,8 @@ impl Filter {
             withheld_escape: false,
             out: C1Stripper::default(),
             repaints: true,
+            emoji: EmojiSearch::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -105,17 +114,36 @@ impl Filter {
         Self { repaints: false, ..Self::new() }
     }
 
+    /// Starts again for a terminal that was just painted.
+    pub fn restart(&mut self) {
+        *self = Self { traces: self.traces, repaints: self.repaints, ..Self::new() };
+    }
+
+    /// Returns the bytes that undo what forwarded sequences left in the outer terminal and
+    /// [`crate::outer::leave`] does not undo, because not every terminal understands it: the shape of
+    /// the pointer, and the progress.
+    #[must_use]
+    pub fn undo(&self) -> Vec<u8> {
+        let pointer: &[u8] = if self.traces.pointer { b"\x1b]22;default\x1b\\" } else { b"" };
+        let progress: &[u8] = if self.traces.progress { b"\x1b]9;4;0;0\x1b\\" } else { b"" };
+        [pointer, progress].concat()
+    }
+
     /// Filters the next `bytes` of output and appends the result to `out`.
     pub fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Passed {
         let idle = self.scanner.unfinished() == 0 && !self.out.withheld_lead;
         if idle && memchr3(ESC, ENQ, C1_LEAD, bytes).is_none() {
+            if self.repaints && self.emoji.is_in(bytes) {
+                self.restart();
+                return Passed::Resync;
+            }
             self.out.put(bytes, out);
             return Passed::All;
         }
         // In pieces, so that an undecided string never exceeds the scanner's buffer.
         for piece in bytes.chunks(STRING_LIMIT) {
             if self.pass_piece(piece, out) == Passed::Resync {
-                *self = Self::new();
+                self.restart();
                 return Passed::Resync;
             }
         }
@@ -135,6 +163,18 @@ impl Filter {
                 return Passed::All;
             };
             let used = &before[..before.len() - rest.len()];
+            match token {
+                Token::Text(text) if self.repaints && self.emoji.is_in(text) => {
+                    return Passed::Resync;
+                }
+                Token::Text(_) => {}
+                Token::Control(_) | Token::Sequence { .. } => self.emoji = EmojiSearch::default(),
+            }
+            if self.string == StringState::Holding
+                && let Token::Sequence { bytes, kind: SequenceKind::Osc, .. } = token
+            {
+                self.traces.note(bytes);
+            }
             if self.string == StringState::Holding && passes_unchanged(used, token) {
                 continue;
             }
@@ -186,6 +226,7 @@ impl Filter {
             (StringState::Holding, _) => match early_verdict(held, kind) {
                 Some(Verdict::Pass) => {
                     self.string = StringState::Passing;
+                    self.traces.note(held);
                     self.out.write(held, out);
                 }
                 Some(_) => self.string = StringState::Dropping,
@@ -199,6 +240,55 @@ impl Default for Filter {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Sequences that were forwarded and whose effect outlives the program.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traces {
+    pointer: bool,
+    progress: bool,
+}
+
+impl Traces {
+    /// Records the beginning of an OSC.
+    fn note(&mut self, bytes: &[u8]) {
+        self.pointer |= bytes.starts_with(b"\x1b]22;");
+        self.progress |= bytes.starts_with(b"\x1b]9;4;");
+    }
+}
+
+/// Search for characters of which the width depends on the character before them, in text that
+/// arrives in parts.
+#[derive(Debug, Default)]
+struct EmojiSearch {
+    /// The last bytes of the text so far.
+    tail: [u8; 3],
+}
+
+impl EmojiSearch {
+    /// Returns whether `text` contains or completes such a character.
+    fn is_in(&mut self, text: &[u8]) -> bool {
+        let mut edge = [0; 6];
+        let begin = text.len().min(3);
+        edge[..3].copy_from_slice(&self.tail);
+        edge[3..3 + begin].copy_from_slice(&text[..begin]);
+        self.tail.copy_from_slice(&edge[begin..begin + 3]);
+        if let Some(last) = text.last_chunk::<3>() {
+            self.tail = *last;
+        }
+        contains_emoji_sequence(&edge[..3 + begin]) || contains_emoji_sequence(text)
+    }
+}
+
+/// Returns whether `bytes` contains a joiner, an emoji presentation selector or a skin tone.
+fn contains_emoji_sequence(bytes: &[u8]) -> bool {
+    const SKIN_TONES: &[u8] = b"\xf0\x9f\x8f";
+    if bytes.is_ascii() {
+        return false;
+    }
+    let has = |mark: char| memmem::find(bytes, mark.encode_utf8(&mut [0; 4]).as_bytes()).is_some();
+    let is_tone = |at: usize| matches!(bytes.get(at + 3), Some(0xbb..=0xbf));
+    has(JOINER) || has(EMOJI_PRESENTATION) || memmem::find_iter(bytes, SKIN_TONES).any(is_tone)
 }
 
 /// Returns what to do with an unfinished string; `None` withholds it.
@@ -262,6 +352,8 @@ fn classify(bytes: &[u8], kind: SequenceKind) -> Verdict {
         }
         // RIS.
         SequenceKind::Esc if bytes == b"\x1bc" => Verdict::Resync,
+        // Terminals differ: alignment test, back and forward index.
+        SequenceKind::Esc if matches!(bytes, b"\x1b#8" | b"\x1b6" | b"\x1b9") => Verdict::Resync,
         SequenceKind::Esc if allowed::esc(bytes) => Verdict::Pass,
         SequenceKind::Esc => Verdict::Remove,
         SequenceKind::Csi => Csi::parse(bytes).map_or(Verdict::Remove, |csi| classify_csi(&csi)),
@@ -275,8 +367,19 @@ fn classify_csi(csi: &Csi<'_>) -> Verdict {
     // Screen switches; DECCOLM, which clears the screen; and alternate scroll, which the painter sets
     // according to the screen.
     let redraws = || csi.params().any(|mode| [3, 47, 1007, 1047, 1049].contains(&mode));
+    // While these are set, the caller paints ([`crate::Terminal::needs_frames`]).
+    let differs = || csi.params().any(|mode| [REVERSE_WRAP, SIDE_MARGINS].contains(&mode));
     match (csi.marker, csi.intermediates, csi.last) {
         (Some(b'?'), b"", b'h' | b'l') if redraws() => Verdict::Resync,
+        (Some(b'?'), b"", b'h') if differs() => Verdict::Resync,
+        // Not every terminal has these: selective erase, operations on columns and rectangles. VPR
+        // and soft reset differ between terminals.
+        (Some(b'?'), b"", b'J' | b'K')
+        | (None, b" ", b'@' | b'A')
+        | (None, b"'", b'}' | b'~')
+        | (None, b"$", b'v' | b'x' | b'z' | b'{')
+        | (None, b"!", b'p')
+        | (None, b"", b'e') => Verdict::Resync,
         _ => match allowed::csi(csi) {
             Listed::All => Verdict::Pass,
             // The painter sets the modes that the pane's terminal has.
@@ -437,7 +540,7 @@ mod tests {
         whole
     }
 
-    const PASSED: [&[u8]; 43] = [
+    const PASSED: [&[u8]; 42] = [
         b"plain text\r\n\tand a bell\x07",
         "Grüße, 10 °C, 日本語 🦀".as_bytes(),
         b"\x80\xff\xc3",
@@ -446,7 +549,6 @@ mod tests {
         b"\x1b8",
         b"\x1bM",
         b"\x1b(0",
-        b"\x1b#8",
         b"\x1b=",
         b"\x1b>",
         b"\x1b[m",
@@ -457,8 +559,8 @@ mod tests {
         b"\x1b[3;4H",
         b"\x1b[2;5r",
         b"\x1b[3S",
-        b"\x1b[!p",
         b"\x1b[2 q",
+        b"\x1b[1\"q",
         b"\x1b[s",
         b"\x1b[u",
         b"\x1b[>1u",
@@ -540,7 +642,7 @@ mod tests {
         b"\x1b[1<m",
     ];
 
-    const RESYNC: [&[u8]; 11] = [
+    const RESYNC: [&[u8]; 22] = [
         b"\x1b[?25;9001h",
         b"\x1bc",
         b"\x1b[?1049h",
@@ -552,6 +654,17 @@ mod tests {
         b"\x1b[?3h",
         b"\x1b[?3l",
         b"\x1b[?01049h",
+        b"\x1b[?69h",
+        b"\x1b[?45h",
+        b"\x1b#8",
+        b"\x1b6",
+        b"\x1b[!p",
+        b"\x1b[?J",
+        b"\x1b[?1K",
+        b"\x1b[2 @",
+        b"\x1b['}",
+        b"\x1b[65;1;1;2;2$x",
+        b"\x1b[3e",
     ];
 
     #[test]
@@ -579,6 +692,20 @@ mod tests {
             let (out, passed) = pass_both_ways(&[b"a", bytes, b"b"].concat());
             assert_eq!((&out[..], passed), (&b"a"[..], Passed::Resync), "{}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn pointer_and_progress_are_undone_if_they_were_forwarded() {
+        let mut filter = Filter::new();
+        let mut out = Vec::new();
+        assert_eq!(filter.undo(), b"");
+
+        for part in [&b"\x1b]22;te"[..], b"xt\x07\x1b]9;4;1;5", b"0\x07"] {
+            assert_eq!(filter.pass(part, &mut out), Passed::All);
+        }
+        filter.restart();
+
+        assert_eq!(filter.undo(), b"\x1b]22;default\x1b\\\x1b]9;4;0;0\x1b\\");
     }
 
     #[test]
@@ -674,17 +801,16 @@ mod tests {
         let escapes = out.iter().enumerate().filter(|(_, byte)| **byte == ESC).map(|(at, _)| at);
         let is_listed = |rest: &[u8]| match rest {
             [] | [b'7' | b'8' | b'D' | b'E' | b'H' | b'M' | b'=' | b'>' | b'\\', ..] => true,
-            [b'(' | b')' | b'*' | b'+', b'0' | b'A' | b'B', ..] | [b'#', b'8', ..] => true,
+            [b'(' | b')' | b'*' | b'+', b'0' | b'A' | b'B', ..] => true,
             [b'[', rest @ ..] => {
                 let end = rest.iter().position(|byte| !(0x20..0x40).contains(byte));
                 let text = String::from_utf8_lossy(&rest[..=end.unwrap_or(0)]).into_owned();
                 let last = text.chars().last().unwrap_or_default();
                 match last {
                     'n' => text.starts_with('>'),
-                    'p' => text.ends_with("!p"),
-                    'q' => text.ends_with(" q"),
-                    last if text.starts_with('?') => "hlJKW".contains(last),
-                    last => "@ABCDEFGHIJKLMPSTXZ`abdefghlmrsu".contains(last),
+                    'q' => text.ends_with(" q") || text.ends_with("\"q"),
+                    last if text.starts_with('?') => "hlW".contains(last),
+                    last => "@ABCDEFGHIJKLMPSTXZ`abdfghlmrsu".contains(last),
                 }
             }
             [b']', rest @ ..] => {

@@ -8,17 +8,24 @@
 
 mod actions;
 mod allowed;
+mod alternate;
 mod answers;
+mod areas;
+mod capability;
+mod clusters;
 mod coordinates;
 mod csi;
+mod extra;
 mod extra_query;
 mod filter;
 pub mod key;
+mod margins;
 mod modes;
 pub mod outer;
 mod painter;
 mod pen;
 mod plain_text;
+mod private_modes;
 mod query;
 mod repair;
 mod scan;
@@ -29,6 +36,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod text;
+mod tracked;
 mod writer;
 
 pub use filter::{Filter, Passed};

@@ -33,9 +33,9 @@ pub fn leave() -> Vec<u8> {
         // Cursor keys, keypad, modifyOtherKeys, kitty flags and their stack.
         "\x1b[?1l\x1b>\x1b[>4m\x1b[=0u\x1b[<9u",
         // Reverse video, origin, insert and newline mode, margins, autowrap.
-        "\x1b[?5l\x1b[?6l\x1b[4l\x1b[20l\x1b[?69l\x1b[r\x1b[?7h",
-        // ASCII, no hyperlink, no attributes.
-        "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[m",
+        "\x1b[?5l\x1b[?6l\x1b[4l\x1b[20l\x1b[?45l\x1b[?69l\x1b[r\x1b[?7h",
+        // ASCII, no hyperlink, no protection, no attributes.
+        "\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[0\"q\x1b[m",
         // The user's cursor style, visible.
         "\x1b[0 q\x1b[?25h",
         // Alternate scroll: on, as most terminals start, or as saved by those that can.

@@ -5,32 +5,39 @@
 //! before a frame is unknown except for the rows that this painter drew, so a frame sets everything
 //! else.
 //!
+//! Modes that few terminals have are not transferred: while a program uses them, its client is painted
+//! ([`Terminal::needs_frames`]).
+//!
 //! The outer terminal stays on its alternate screen, whichever screen the program uses, so a frame
 //! never switches screens.
+
+use std::mem;
 
 use alacritty_terminal::grid::{Charsets, Cursor};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle};
 
+use crate::clusters::unjoined;
 use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
-use crate::screen::Screen;
-use crate::snapshot::{is_blank, style_number};
+use crate::screen::{Screen, is_default_tab};
+use crate::snapshot::{is_blank, reset_color, set_color, style_number};
 use crate::terminal::Terminal;
+use crate::tracked::OUTER;
 use crate::writer::{CursorPosition, Writer};
 
 /// Starts a synchronized update and sets the state required for drawing: cursor hidden, no margins,
-/// absolute positions, no autowrap, no insert mode, plain line feeds, no attributes, no link, ASCII
+/// absolute positions, no autowrap, no insert mode, plain line feeds, no attributes, no protection, no link, ASCII
 /// character sets.
 const BEGIN: &[u8] =
-    b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
+    b"\x1b[?2026h\x1b[?25l\x1b[?6l\x1b[r\x1b[?7l\x1b[4;20l\x1b[m\x1b[0\"q\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
 const END: &[u8] = b"\x1b[?2026l";
 /// Fill character for the area of an outer terminal outside the pane.
 const OUTSIDE: &str = "·";
 
 /// Private modes that a frame sets or resets, in this order.
-const PRIVATE_MODES: [(TermMode, usize); 11] = [
+const PRIVATE_MODES: [(TermMode, usize); 12] = [
     (TermMode::APP_CURSOR, 1),
     (TermMode::MOUSE_REPORT_CLICK, 1000),
     (TermMode::MOUSE_DRAG, 1002),
@@ -39,6 +46,7 @@ const PRIVATE_MODES: [(TermMode, usize); 11] = [
     (TermMode::UTF8_MOUSE, 1005),
     (TermMode::SGR_MOUSE, 1006),
     (TermMode::ALTERNATE_SCROLL, 1007),
+    (TermMode::URGENCY_HINTS, 1042),
     (TermMode::BRACKETED_PASTE, 2004),
     (TermMode::LINE_WRAP, 7),
     (TermMode::SHOW_CURSOR, 25),
@@ -52,6 +60,10 @@ pub struct Painter {
     /// Sizes of the pane and of the outer terminal at that time.
     sizes: Option<(model::Size, model::Size)>,
     title: Option<String>,
+    /// Colors that frames changed in the outer terminal.
+    colors: Vec<usize>,
+    /// Tab stops that the last frame set in the outer terminal.
+    tabs: Vec<bool>,
 }
 
 impl Painter {
@@ -65,7 +77,25 @@ impl Painter {
     ///
     /// Required whenever the outer terminal received bytes other than this painter's frames.
     pub fn invalidate(&mut self) {
-        *self = Self::default();
+        *self = Self { colors: mem::take(&mut self.colors), ..Self::default() };
+    }
+
+    /// Returns the bytes that undo the changes of the pane that outlive it in the outer terminal and
+    /// that [`crate::outer::leave`] does not undo, because a user may have made such changes too:
+    /// colors and tab stops.
+    #[must_use]
+    pub fn undo(&self, terminal: &mut Terminal, outer: model::Size) -> Vec<u8> {
+        terminal.flush();
+        let mut writer = Writer::for_client(usize::from(outer.cols()));
+        let changed = terminal.screen.changed_colors().map(|(index, _)| index);
+        for index in self.colors.iter().copied().chain(changed) {
+            reset_color(index, &mut writer);
+        }
+        if terminal.screen.tabs_touched {
+            let defaults: Vec<bool> = (0..usize::from(outer.cols())).map(is_default_tab).collect();
+            set_tabs(&defaults, &mut writer);
+        }
+        writer.out
     }
 
     /// Returns the bytes that make an outer terminal of size `outer` show the screen.
@@ -95,7 +125,9 @@ impl Painter {
 
         let mut frame = Frame::new(screen, outer);
         frame.writer.raw(BEGIN);
-        frame.writer.at = CursorPosition::Cell(0, 0);
+        frame.colors(&mut self.colors);
+        frame.tabs(&mut self.tabs);
+        frame.writer.at = CursorPosition::Unknown;
         for row in 0..frame.rows {
             let cells = &screen.grid()[line_at(row)][..];
             let seen = fingerprint(cells);
@@ -135,7 +167,7 @@ impl<'a> Frame<'a> {
         let (outer_columns, outer_rows) = (usize::from(outer.cols()), usize::from(outer.rows()));
         Self {
             screen,
-            writer: Writer::new(outer_columns),
+            writer: Writer::for_client(outer_columns),
             outer_columns,
             outer_rows,
             columns: screen.columns().min(outer_columns),
@@ -143,10 +175,37 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Returns whether both terminals have the same size, so that the program's output can be
-    /// forwarded after this frame.
-    fn is_same_size(&self) -> bool {
-        (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
+    /// Returns whether the program's output can be forwarded after this frame.
+    fn is_followed(&self) -> bool {
+        !self.screen.needs_frames()
+            && (self.outer_columns, self.outer_rows) == (self.screen.columns(), self.screen.rows())
+    }
+
+    /// Transfers the colors that the program changed, and restores those in `known` that it reset.
+    fn colors(&mut self, known: &mut Vec<usize>) {
+        let changed: Vec<_> = self.screen.changed_colors().collect();
+        known.retain(|index| {
+            let kept = changed.iter().any(|(changed, _)| changed == index);
+            if !kept {
+                reset_color(*index, &mut self.writer);
+            }
+            kept
+        });
+        for (index, color) in changed {
+            set_color(index, color, &mut self.writer);
+            if !known.contains(&index) {
+                known.push(index);
+            }
+        }
+    }
+
+    /// Transfers the tab stops if the program ever changed one, and if its output can be forwarded
+    /// after this frame.
+    fn tabs(&mut self, known: &mut Vec<bool>) {
+        if self.screen.tabs_touched && self.is_followed() && *known != self.screen.tabs {
+            set_tabs(&self.screen.tabs, &mut self.writer);
+            known.clone_from(&self.screen.tabs);
+        }
     }
 
     fn row(&mut self, cells: &[Cell], row: usize) {
@@ -192,6 +251,9 @@ impl<'a> Frame<'a> {
         }
         let whole = cell.flags.contains(Flags::WIDE_CHAR)
             && cells.get(column + 1).is_some_and(|c| c.flags.contains(Flags::WIDE_CHAR_SPACER));
+        let width = if whole { 2 } else { 1 };
+        let plain = unjoined(cell, cells.get(column + width));
+        let cell = plain.as_ref().unwrap_or(cell);
         if whole {
             self.writer.print(cell, row, column);
             return 2;
@@ -249,15 +311,14 @@ impl<'a> Frame<'a> {
         let screen = self.screen;
         let mode = outer_modes(screen.mode());
         let grid = screen.grid();
-        if self.is_same_size() {
+        if self.is_followed() {
+            self.save_cursor(&grid.saved_cursor);
             let (top, end) = screen.margins;
             if (top, end) != (0, screen.rows()) {
                 self.writer.csi(top + 1, b";");
                 decimal(end, &mut self.writer.out);
                 self.writer.raw(b"r");
             }
-            self.restore_cursor(&grid.saved_cursor);
-            self.writer.raw(b"\x1b7");
             if mode.contains(TermMode::ORIGIN) {
                 self.writer.raw(b"\x1b[?6h");
                 self.writer.origin = screen.margins.0;
@@ -268,13 +329,31 @@ impl<'a> Frame<'a> {
         self.writer.raw(END);
     }
 
+    /// Saves a cursor in the client's terminal, with the modes that are saved with it. There are no
+    /// margins yet, so that any position can be reached in origin mode.
+    fn save_cursor(&mut self, cursor: &Cursor<Cell>) {
+        let saved = self.screen.saved[usize::from(self.screen.is_alternate())];
+        if saved.origin {
+            self.writer.raw(b"\x1b[?6h");
+        }
+        self.restore_cursor(cursor);
+        match saved.charset {
+            CharsetIndex::G1 => self.writer.raw(b"\x0e\x1b7\x0f"),
+            CharsetIndex::G0 | CharsetIndex::G2 | CharsetIndex::G3 => self.writer.raw(b"\x1b7"),
+        }
+        if saved.origin {
+            self.writer.raw(b"\x1b[?6l");
+        }
+    }
+
     /// Restores the position, pen and character sets of `cursor`.
     fn restore_cursor(&mut self, cursor: &Cursor<Cell>) {
         let row = row_index(cursor.point.line);
         let column = cursor.point.column.0;
         self.writer.set_charsets(Charsets::default());
         self.writer.at = CursorPosition::Unknown;
-        if cursor.input_needs_wrap && row < self.rows && self.columns == self.outer_columns {
+        let at_edge = column + 1 == self.outer_columns;
+        if cursor.input_needs_wrap && at_edge && row < self.rows {
             // Only printing in the last column causes a pending wrap.
             let cells = &self.screen.grid()[cursor.point.line][..];
             let spacer =
@@ -295,9 +374,19 @@ impl<'a> Frame<'a> {
         for (last, wanted) in [(b"l", false), (b"h", true)] {
             let mut begun = false;
             for (flag, number) in PRIVATE_MODES {
-                if mode.contains(flag) == wanted {
+                // Terminals differ in the initial state of this mode.
+                let untouched =
+                    flag == TermMode::ALTERNATE_SCROLL && !self.screen.alternate_scroll_set;
+                if mode.contains(flag) == wanted && !untouched {
                     self.writer.raw(if begun { b";" } else { b"\x1b[?" });
                     decimal(number, &mut self.writer.out);
+                    begun = true;
+                }
+            }
+            for number in OUTER {
+                if self.screen.tracked.contains(number) == wanted {
+                    self.writer.raw(if begun { b";" } else { b"\x1b[?" });
+                    decimal(number.into(), &mut self.writer.out);
                     begun = true;
                 }
             }
@@ -335,6 +424,14 @@ pub(crate) fn outer_modes(mut mode: TermMode) -> TermMode {
         mode.remove(TermMode::ALTERNATE_SCROLL);
     }
     mode
+}
+
+/// Replaces the tab stops.
+fn set_tabs(tabs: &[bool], writer: &mut Writer) {
+    writer.raw(b"\x1b[3g");
+    for (column, _) in tabs.iter().enumerate().filter(|(_, set)| **set) {
+        writer.csi(column + 1, b"G\x1bH");
+    }
 }
 
 /// Returns whether a cell can be drawn after `drawn` without style changes.
@@ -403,7 +500,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clusters::{EMOJI_PRESENTATION, JOINER};
     use crate::testing::{GridState, Step, assert_same, run, size, state, steps};
+    use crate::tracked::TrackedModes;
     use crate::{Filter, Passed, outer};
 
     /// A client with its terminal, painter and filter.
@@ -411,18 +510,24 @@ mod tests {
         outer: Terminal,
         painter: Painter,
         filter: Filter,
+        /// The next output must be painted too.
+        frames: bool,
     }
 
     impl Client {
         fn new(size: model::Size) -> Self {
             let mut outer = Terminal::new(size, 0);
             outer.feed(&outer::enter());
-            Self { outer, painter: Painter::new(), filter: Filter::new() }
+            Self { outer, painter: Painter::new(), filter: Filter::new(), frames: false }
         }
 
         fn paint(&mut self, pane: &mut Terminal, fed: &[u8]) {
             let frame = self.painter.frame(pane, self.outer.size());
             self.outer.feed(&frame);
+            self.frames = pane.needs_frames();
+            if self.frames {
+                return;
+            }
             self.filter = Filter::new();
             let mut rest = Vec::new();
             let unfinished = &fed[fed.len() - pane.unfinished()..];
@@ -432,7 +537,7 @@ mod tests {
 
         fn pass(&mut self, pane: &mut Terminal, bytes: &[u8], fed: &[u8]) {
             let mut passed = Vec::new();
-            if self.filter.pass(bytes, &mut passed) == Passed::All {
+            if !self.frames && self.filter.pass(bytes, &mut passed) == Passed::All {
                 self.outer.feed(&passed);
             } else {
                 self.painter.invalidate();
@@ -441,8 +546,19 @@ mod tests {
         }
     }
 
+    /// Removes steps after which a client cannot show the screen exactly: it joins a skin tone to an
+    /// emoji even if the program printed it separately, or reset mode 2027.
+    fn comparable(mut steps: Vec<Step>) -> Vec<Step> {
+        steps.retain(|step| match step {
+            Step::Feed(bytes) => bytes != "🏽".as_bytes() && bytes != b"\x1b[?2027l",
+            Step::Resize(..) => true,
+        });
+        steps
+    }
+
     /// Compares all state that is visible to an attached user, now or after further output.
     fn assert_shows(client: &mut Client, pane: &mut Terminal, about: &str) {
+        let is_followed = !pane.needs_frames();
         let mut wanted = state(pane);
         wanted.mode = outer_modes(wanted.mode);
         let mut shown = state(&mut client.outer);
@@ -451,15 +567,32 @@ mod tests {
             state.mode.remove(TermMode::ALT_SCREEN | TermMode::URGENCY_HINTS);
             state.keyboards = Default::default();
             state.titles = Default::default();
-            state.palette.clear();
-            state.tabs.clear();
             state.synchronized = false;
             state.repeats = None;
+            state.history.clear();
+            state.alternate_saved = None;
+            state.saved = state.saved.filter(|_| is_followed);
+            state.tracked = TrackedModes::default();
+            if !is_followed {
+                state.tabs.clear();
+                state.margins = (0, 0);
+                state.sides = (0, 0);
+                state.mode.remove(TermMode::ORIGIN);
+                state.active.saved = state.active.cursor.clone();
+                state.active.cursor.wraps = false;
+                state.active.saved.wraps = false;
+            }
             let GridState { rows, .. } = &mut state.active;
             for look in rows.iter_mut().flatten() {
                 look.flags.remove(Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER);
                 if look.c == '\t' {
                     look.c = ' ';
+                }
+                if !look.flags.contains(Flags::WIDE_CHAR) {
+                    look.marks.retain(|&mark| mark != EMOJI_PRESENTATION);
+                }
+                while look.marks.last() == Some(&JOINER) {
+                    look.marks.pop();
                 }
             }
         }
@@ -486,8 +619,8 @@ mod tests {
         #[test]
         fn frame_shows_the_screen_and_further_output_matches(
             (cols, rows) in (2u16..24, 2u16..10),
-            before in steps(40),
-            more in steps(12),
+            before in steps(40).prop_map(comparable),
+            more in steps(12).prop_map(comparable),
         ) {
             let mut pane = Terminal::new(size(cols, rows), 0);
             run(&mut pane, &before);
@@ -525,8 +658,8 @@ mod tests {
         #[test]
         fn second_frame_brings_the_client_up_to_date(
             (cols, rows) in (2u16..24, 2u16..10),
-            before in steps(30),
-            more in steps(10),
+            before in steps(30).prop_map(comparable),
+            more in steps(10).prop_map(comparable),
         ) {
             let mut pane = Terminal::new(size(cols, rows), 0);
             run(&mut pane, &before);
@@ -547,7 +680,7 @@ mod tests {
 
         #[test]
         fn outer_terminal_of_any_size_shows_the_upper_left_corner(
-            before in steps(30),
+            before in steps(30).prop_map(comparable),
             (cols, rows) in (2u16..30, 2u16..14),
         ) {
             let mut pane = Terminal::new(size(16, 6), 0);
@@ -576,6 +709,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn client_that_attaches_gets_colors_tab_stops_and_modes_and_loses_them_on_detach() {
+        let mut pane = Terminal::new(size(20, 2), 0);
+        pane.feed(b"\x1b]4;3;#123456\x07\x1b]11;#fefefe\x07\x1b[3g\x1b[5G\x1bH\x1b[?5;1016;2031h\x1b[?1042l");
+        let fresh = state(&mut Terminal::new(size(20, 2), 0));
+        let mut client = Client::new(size(20, 2));
+
+        client.paint(&mut pane, b"");
+        let shown = state(&mut client.outer);
+        assert_eq!(shown.tabs, state(&mut pane).tabs);
+        assert_eq!(shown.palette, state(&mut pane).palette);
+        assert_eq!(shown.tracked, state(&mut pane).tracked);
+
+        client.outer.feed(&client.painter.undo(&mut pane, size(20, 2)));
+        client.outer.feed(&outer::leave());
+        let left = state(&mut client.outer);
+        assert_eq!(
+            (left.tabs, left.palette, left.tracked),
+            (fresh.tabs, fresh.palette, fresh.tracked)
+        );
+    }
+
+    #[test]
+    fn untouched_alternate_scroll_is_left_to_the_client() {
+        let mut pane = Terminal::new(size(20, 2), 0);
+        let has_mode = |frame: &[u8]| frame.windows(4).any(|part| part == b"1007");
+
+        assert!(!has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
+        pane.feed(b"\x1b[?1007h");
+        assert!(has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
     }
 
     #[test]

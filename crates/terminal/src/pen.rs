@@ -14,7 +14,13 @@ pub(crate) const STYLE: Flags = Flags::INVERSE
     .union(Flags::STRIKEOUT)
     .union(Flags::ALL_UNDERLINES);
 
-/// The attributes set by SGR and OSC 8.
+/// The cell is protected from selective erasure (DECSCA). A flag that the emulator does not use.
+pub(crate) const PROTECTED: Flags = Flags::from_bits_retain(1 << 15);
+
+/// All flags that belong to a pen.
+const PEN: Flags = STYLE.union(PROTECTED);
+
+/// The attributes set by SGR, DECSCA and OSC 8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     foreground: Color,
@@ -43,7 +49,7 @@ impl Pen {
             Some(_) => (cell.underline_color(), cell.hyperlink()),
             None => (None, None),
         };
-        let style = cell.flags.intersection(STYLE);
+        let style = cell.flags.intersection(PEN);
         Self { foreground: cell.fg, background: cell.bg, style, underline, link }
     }
 
@@ -57,7 +63,7 @@ impl Pen {
     pub(crate) fn matches(&self, cell: &Cell) -> bool {
         if cell.fg != self.foreground
             || cell.bg != self.background
-            || cell.flags.intersection(STYLE) != self.style
+            || cell.flags.intersection(PEN) != self.style
         {
             return false;
         }
@@ -78,6 +84,10 @@ impl Pen {
     /// Switches to `next` and writes the sequences that do so.
     pub(crate) fn switch_to(&mut self, next: Self, out: &mut Vec<u8>) {
         self.write_attributes(&next, out);
+        let is_protected = next.style.contains(PROTECTED);
+        if self.style.contains(PROTECTED) != is_protected {
+            out.extend_from_slice(if is_protected { b"\x1b[1\"q" } else { b"\x1b[0\"q" });
+        }
         if self.link != next.link {
             write_link(next.link.as_ref(), out);
         }
@@ -89,7 +99,7 @@ impl Pen {
         out.extend_from_slice(b"\x1b[");
         let mut known = self;
         let blank = Self::default();
-        let removed = self.style.difference(next.style);
+        let removed = self.style.intersection(STYLE).difference(next.style);
         let loses = !removed.is_empty() || (self.underline.is_some() && next.underline.is_none());
         if loses {
             out.extend_from_slice(b"0;");

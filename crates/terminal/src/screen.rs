@@ -8,24 +8,26 @@
 //! # Invariant
 //!
 //! While the alternate screen is active, the main screen's saved cursor equals its cursor. In
-//! origin mode, the cursor is inside the margins. A pending wrap occurs only in the last column.
-//! Snapshots rely on all three.
+//! origin mode, the cursor is inside the margins. A pending wrap of the active cursor occurs only in
+//! the last column or before the right margin. Snapshots rely on all three.
 
 use std::mem;
 use std::sync::Arc;
 
 use alacritty_terminal::event::{Event, EventListener};
-use alacritty_terminal::grid::{Dimensions, Grid};
+use alacritty_terminal::grid::{Charsets, Cursor, Dimensions, Grid};
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
-    CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior,
+    CharsetIndex, CursorStyle, Handler as _, KeyboardModes, KeyboardModesApplyBehavior, NamedColor,
+    Rgb,
 };
 use parking_lot::Mutex;
 
 use crate::coordinates::{line_at, row_index};
 use crate::repair::repair;
+use crate::tracked::{REVERSE_WRAP, SIDE_MARGINS, TrackedModes};
 
 /// Maximum number of saved keyboard states per screen. The protocol requires a limit but names
 /// none.
@@ -34,6 +36,8 @@ const KEYBOARD_DEPTH: usize = 32;
 const TITLE_DEPTH: usize = 16;
 /// Maximum length of a title in bytes.
 const TITLE_LENGTH: usize = 1024;
+/// Maximum number of cells of the rows that shrinking pushed off a screen and growing brings back.
+const MAX_PUSHED_OFF: usize = 64 * 1024;
 /// Distance between the default tab stops.
 pub(crate) const TAB_WIDTH: usize = 8;
 
@@ -43,7 +47,23 @@ pub(crate) struct Screen {
     outbox: Outbox,
     /// The scroll region: first row, and the row after the last; at least two rows.
     pub(crate) margins: (usize, usize),
+    /// The left margin, and the column after the right margin; at least two columns.
+    pub(crate) sides: (usize, usize),
+    /// The side margins are narrower than the screen.
+    pub(crate) narrowed: bool,
     pub(crate) tabs: Vec<bool>,
+    /// The saved cursor of the alternate screen while the main screen is active.
+    pub(crate) alternate_saved: Cursor<Cell>,
+    /// State saved with the cursors of the main and the alternate screen.
+    pub(crate) saved: [SavedState; 2],
+    pub(crate) tracked: TrackedModes,
+    /// Whether the program ever changed a tab stop.
+    pub(crate) tabs_touched: bool,
+    /// Whether the program changed mode 1007, of which the initial state differs between terminals.
+    pub(crate) alternate_scroll_set: bool,
+    /// Whether the grid has a scrollback of a fixed size. Otherwise its history holds exactly the rows
+    /// that shrinking pushed off the screen.
+    scrollback: bool,
     pub(crate) active_charset: CharsetIndex,
     /// No other charset was ever configured, so characters are shown as printed.
     pub(crate) only_ascii: bool,
@@ -57,6 +77,13 @@ pub(crate) struct Screen {
     pub(crate) last_printed: Option<char>,
     /// Whether the applied bytes end inside a synchronized update.
     pub(crate) synchronized: bool,
+}
+
+/// State that is saved and restored with the cursor, and that the emulator does not save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SavedState {
+    pub(crate) origin: bool,
+    pub(crate) charset: CharsetIndex,
 }
 
 /// The kitty keyboard flags of one screen.
@@ -122,6 +149,14 @@ impl Screen {
             term: Term::new(config, extent, outbox.clone()),
             outbox,
             margins: (0, extent.rows),
+            sides: (0, extent.columns),
+            narrowed: false,
+            alternate_saved: Cursor::default(),
+            saved: [SavedState::default(); 2],
+            tracked: TrackedModes::default(),
+            tabs_touched: false,
+            alternate_scroll_set: false,
+            scrollback: history > 0,
             tabs: (0..extent.columns).map(is_default_tab).collect(),
             active_charset: CharsetIndex::default(),
             title: None,
@@ -161,7 +196,7 @@ impl Screen {
     /// long.
     #[inline]
     pub(crate) fn write_narrow(&mut self, c: char) -> bool {
-        if !self.only_ascii || self.term.mode().contains(TermMode::INSERT) {
+        if !self.only_ascii || self.narrowed || self.term.mode().contains(TermMode::INSERT) {
             return false;
         }
         let grid = self.term.grid_mut();
@@ -192,6 +227,13 @@ impl Screen {
         self.term.cursor_style()
     }
 
+    /// Returns the colors that the program changed: of the palette, then foreground, background and
+    /// cursor.
+    pub(crate) fn changed_colors(&self) -> impl Iterator<Item = (usize, Rgb)> {
+        let colors = self.term.colors();
+        (0..=NamedColor::Cursor as usize).filter_map(|index| Some((index, colors[index]?)))
+    }
+
     /// Returns the keyboard flags of the active screen.
     pub(crate) fn keyboard(&self) -> &Keyboard {
         &self.keyboards[usize::from(self.is_alternate())]
@@ -211,7 +253,8 @@ impl Screen {
         self.outbox.push(answer);
     }
 
-    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded.
+    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded. Rows that
+    /// are pushed off the top return when there is room again.
     pub(crate) fn resize(&mut self, extent: &GridSize) {
         if extent.columns == self.columns() && extent.rows == self.rows() {
             return;
@@ -220,11 +263,28 @@ impl Screen {
         self.tabs.truncate(extent.columns);
         self.tabs.extend((known..extent.columns).map(is_default_tab));
         self.margins = (0, extent.rows);
+        self.sides = (0, extent.columns);
+        self.narrowed = false;
+        fit_cursor(&mut self.alternate_saved, extent.columns, extent.rows);
+        let scrollback = self.scrollback;
+        if !scrollback {
+            let rows = MAX_PUSHED_OFF / extent.columns.max(self.columns());
+            self.grid_mut().update_history(rows);
+            self.with_main(|main| main.update_history(rows));
+        }
         self.term.resize(GridSize { columns: extent.columns, rows: extent.rows });
 
         normalize_resized(self.grid_mut());
+        if !scrollback {
+            keep_pushed_off(self.grid_mut());
+        }
         if self.is_alternate() {
-            self.with_main(normalize_resized);
+            self.with_main(|main| {
+                normalize_resized(main);
+                if !scrollback {
+                    keep_pushed_off(main);
+                }
+            });
         } else {
             // The alternate grid is empty while inactive and is cleared on activation. Activating
             // it here only releases the spare rows that growing left in it.
@@ -237,32 +297,20 @@ impl Screen {
         }
     }
 
-    /// Calls `look` with the main screen's grid, whichever screen is active.
-    pub(crate) fn with_main<R>(&mut self, look: impl FnOnce(&mut Grid<Cell>) -> R) -> R {
-        if !self.is_alternate() {
-            return look(self.grid_mut());
-        }
-        // Leaving the alternate screen is a plain swap. Entering it clears the alternate grid, so
-        // that grid is moved out first. Entering also saves the main screen's cursor.
-        let alternate = mem::replace(self.grid_mut(), Grid::new(1, 1, 0));
-        self.term.swap_alt();
-        let result = look(self.grid_mut());
-        self.term.swap_alt();
-        *self.grid_mut() = alternate;
-        self.apply_keyboard();
-        result
+    /// Returns whether a client's terminal must be painted, because it might interpret the program's
+    /// output differently: with side margins or reverse wrap, which few terminals have, and in an
+    /// unfinished emoji sequence.
+    pub(crate) fn needs_frames(&self) -> bool {
+        self.tracked.contains(SIDE_MARGINS)
+            || self.tracked.contains(REVERSE_WRAP)
+            || self.ends_with_joiner()
     }
 
-    /// Switches between the main and the alternate screen.
-    pub(crate) fn swap_screens(&mut self) {
-        self.term.swap_alt();
-        if self.is_alternate() {
-            // A cursor saved by an earlier program on the alternate screen is stale.
-            let grid = self.grid_mut();
-            grid.saved_cursor = alacritty_terminal::grid::Cursor::default();
+    /// Forgets the rows that shrinking pushed off the active screen.
+    pub(crate) fn forget_pushed_off(&mut self) {
+        if !self.scrollback {
+            self.grid_mut().update_history(0);
         }
-        self.apply_keyboard();
-        self.clamp_cursor_to_margins();
     }
 
     /// Sets the keyboard flags of the active screen in the emulator, which has no stack for them.
@@ -276,14 +324,34 @@ impl Screen {
         self.apply_keyboard();
     }
 
-    /// In origin mode, moves a restored cursor into the margins.
-    pub(crate) fn clamp_cursor_to_margins(&mut self) {
-        if !self.mode().contains(TermMode::ORIGIN) {
-            return;
+    /// Restores the invariants of the cursor after the cursor, the origin mode or a margin changed.
+    pub(crate) fn settle_cursor(&mut self) {
+        let area = self.addressable();
+        let cursor = &mut self.grid_mut().cursor;
+        let row = row_index(cursor.point.line).clamp(area.top, area.end - 1);
+        let column = cursor.point.column.0.clamp(area.left, area.right - 1);
+        cursor.point.line = line_at(row);
+        cursor.point.column = Column(column);
+        if column + 1 != self.right_limit(column) {
+            self.grid_mut().cursor.input_needs_wrap = false;
         }
-        let (top, end) = self.margins;
-        let point = &mut self.grid_mut().cursor.point;
-        point.line = line_at(row_index(point.line).clamp(top, end - 1));
+    }
+
+    /// Removes the top and bottom margins without moving the cursor.
+    pub(crate) fn reset_scroll_region(&mut self) {
+        let cursor = &self.grid().cursor;
+        let (point, wraps) = (cursor.point, cursor.input_needs_wrap);
+        self.margins = (0, self.rows());
+        self.term.set_scrolling_region(1, None);
+        let cursor = &mut self.grid_mut().cursor;
+        (cursor.point, cursor.input_needs_wrap) = (point, wraps);
+    }
+
+    /// Designates ASCII everywhere and selects G0.
+    pub(crate) fn reset_charsets(&mut self) {
+        self.grid_mut().cursor.charsets = Charsets::default();
+        self.active_charset = CharsetIndex::default();
+        self.term.set_active_charset(self.active_charset);
     }
 
     pub(crate) fn change_title(&mut self, title: Option<String>) {
@@ -300,6 +368,11 @@ impl Screen {
     /// Resets the state that the emulator does not reset itself.
     pub(crate) fn reset_tracked_state(&mut self) {
         self.margins = (0, self.rows());
+        self.set_sides(0, self.columns());
+        self.alternate_saved = Cursor::default();
+        self.saved = [SavedState::default(); 2];
+        self.tracked = TrackedModes::default();
+        self.forget_pushed_off();
         self.tabs = (0..self.columns()).map(is_default_tab).collect();
         self.active_charset = CharsetIndex::default();
         self.title = None;
@@ -354,21 +427,32 @@ fn normalize_resized(grid: &mut Grid<Cell>) {
     // Growing keeps a thousand spare rows, which is megabytes.
     grid.truncate();
 
-    let last = grid.columns() - 1;
-    let rows = grid.screen_lines();
-    for cursor in [&mut grid.cursor, &mut grid.saved_cursor] {
-        cursor.point.line = line_at(row_index(cursor.point.line).min(rows - 1));
-        cursor.point.column = Column(cursor.point.column.0.min(last));
-        // A longer row has room for the character that was about to wrap.
-        if cursor.input_needs_wrap && cursor.point.column.0 < last {
-            cursor.input_needs_wrap = false;
-            cursor.point.column += 1;
-        }
-    }
+    let (columns, rows) = (grid.columns(), grid.screen_lines());
+    fit_cursor(&mut grid.cursor, columns, rows);
+    fit_cursor(&mut grid.saved_cursor, columns, rows);
     // Rows track how far they were written and clear no further. Reflow leaves that value wrong;
     // borrowing a whole row mutably corrects it.
     for line in grid.topmost_line().0..=grid.bottommost_line().0 {
         let _: &mut [Cell] = &mut grid[Line(line)][..];
+    }
+}
+
+/// Limits the history to the rows that it holds. It is then always full, so that scrolling allocates
+/// no rows.
+fn keep_pushed_off(grid: &mut Grid<Cell>) {
+    let rows = grid.history_size();
+    grid.update_history(rows);
+}
+
+/// Moves a cursor into a screen that was just resized.
+fn fit_cursor(cursor: &mut Cursor<Cell>, columns: usize, rows: usize) {
+    let last = columns - 1;
+    cursor.point.line = line_at(row_index(cursor.point.line).min(rows - 1));
+    cursor.point.column = Column(cursor.point.column.0.min(last));
+    // A longer row has room for the character that was about to wrap.
+    if cursor.input_needs_wrap && cursor.point.column.0 < last {
+        cursor.input_needs_wrap = false;
+        cursor.point.column += 1;
     }
 }
 

@@ -93,7 +93,9 @@ impl Screen {
     /// Returns whether the position of text depends only on the text: the whole screen scrolls, and
     /// insert mode is off.
     pub(crate) fn scrolls_whole_screen(&self) -> bool {
-        self.margins == (0, self.rows()) && !self.mode().contains(TermMode::INSERT)
+        self.margins == (0, self.rows())
+            && !self.narrowed
+            && !self.mode().contains(TermMode::INSERT)
     }
 }
 

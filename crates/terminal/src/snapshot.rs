@@ -18,13 +18,16 @@ use alacritty_terminal::index::Column;
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{
-    CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor,
+    CharsetIndex, Color, CursorShape, CursorStyle, KeyboardModes, NamedColor, Rgb,
 };
+
+use unicode_width::UnicodeWidthChar as _;
 
 use crate::coordinates::{line_at, row_index};
 use crate::pen::{Pen, decimal};
 use crate::repair::repair;
-use crate::screen::{Keyboard, Screen, is_default_tab};
+use crate::screen::{Keyboard, SavedState, Screen, is_default_tab};
+use crate::tracked::{CLUSTERS, SIDE_MARGINS};
 use crate::writer::{CursorPosition, Writer};
 
 /// A blank character of two columns.
@@ -62,11 +65,7 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     let mut writer = Writer::new(screen.columns());
     palette(screen, &mut writer);
     titles(screen, &mut writer);
-    if !screen.is_alternate() && screen.keyboards[1] != Keyboard::default() {
-        writer.raw(b"\x1b[?1049h");
-        keyboard(&screen.keyboards[1], &mut writer);
-        writer.raw(b"\x1b[?1049l");
-    }
+    inactive_alternate(screen, &mut writer);
     // Print a character, so that there is one for REP to repeat.
     if screen.last_printed.is_some() {
         writer.put(' ');
@@ -74,13 +73,14 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     }
 
     if screen.is_alternate() {
+        let saved = screen.saved;
+        // Set while the main screen is active.
+        keyboard(&screen.keyboards[0], &mut writer);
         screen.with_main(|main| {
             repair(main);
             cells(main, &mut writer);
-            restore_cursor(&main.cursor, main, &mut writer);
+            save_cursor(&main.cursor, saved[0], main, b"\x1b[?1049h", &mut writer);
         });
-        keyboard(&screen.keyboards[0], &mut writer);
-        writer.raw(b"\x1b[?1049h");
         let filled = writer.pen != Pen::default();
         writer.pen.switch_to(Pen::default(), &mut writer.out);
         if filled {
@@ -90,17 +90,19 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     }
     cells(screen.grid(), &mut writer);
     tabs(screen, &mut writer);
-    margins(screen, &mut writer);
 
     let grid = screen.grid();
-    if grid.saved_cursor != Cursor::default() {
-        restore_cursor(&grid.saved_cursor, grid, &mut writer);
-        writer.raw(b"\x1b7");
+    let saved = screen.saved[usize::from(screen.is_alternate())];
+    if grid.saved_cursor != Cursor::default() || saved != SavedState::default() {
+        save_cursor(&grid.saved_cursor, saved, grid, b"\x1b7", &mut writer);
     }
+    margins(screen, &mut writer);
     restore_last_printed(screen, &mut writer);
+    side_margins(screen, &mut writer);
     if screen.mode().contains(TermMode::ORIGIN) {
         writer.raw(b"\x1b[?6h");
         writer.origin = screen.margins.0;
+        writer.origin_column = screen.sides.0;
         writer.at = CursorPosition::Unknown;
     }
     restore_cursor(&grid.cursor, grid, &mut writer);
@@ -109,20 +111,110 @@ pub(crate) fn snapshot(screen: &mut Screen) -> (Vec<u8>, Option<char>) {
     (writer.out, writer.last)
 }
 
-fn palette(screen: &Screen, writer: &mut Writer) {
-    const CURSOR: usize = NamedColor::Cursor as usize;
-    for index in 0..=CURSOR {
-        let Some(color) = screen.term.colors()[index] else { continue };
-        writer.raw(b"\x1b]");
-        match index.checked_sub(NamedColor::Foreground as usize) {
-            None => {
-                writer.raw(b"4;");
-                decimal(index, &mut writer.out);
-            }
-            Some(dynamic) => decimal(10 + dynamic, &mut writer.out),
-        }
-        writer.raw(format!(";{color}\x1b\\").as_bytes());
+/// Transfers the state that the alternate screen keeps while the main screen is active.
+fn inactive_alternate(screen: &Screen, writer: &mut Writer) {
+    let (cursor, saved) = (&screen.alternate_saved, screen.saved[1]);
+    let has_saved = *cursor != Cursor::default() || saved != SavedState::default();
+    if screen.is_alternate() || (screen.keyboards[1] == Keyboard::default() && !has_saved) {
+        return;
     }
+    writer.raw(b"\x1b[?1049h");
+    if has_saved {
+        let blank = Grid::new(screen.rows(), screen.columns(), 0);
+        save_cursor(cursor, saved, &blank, b"\x1b7", writer);
+    }
+    keyboard(&screen.keyboards[1], writer);
+    // Restores the initial cursor.
+    writer.raw(b"\x1b[?1049l");
+    writer.pen = Pen::default();
+    writer.charsets = Charsets::default();
+    writer.at = CursorPosition::Cell(0, 0);
+}
+
+/// Saves `cursor` with `sequence`, together with the modes that are saved with it.
+fn save_cursor(
+    cursor: &Cursor<Cell>,
+    saved: SavedState,
+    grid: &Grid<Cell>,
+    sequence: &[u8],
+    writer: &mut Writer,
+) {
+    // Only a right margin causes a pending wrap before the last column.
+    let column = cursor.point.column.0;
+    let sides = cursor.input_needs_wrap && column + 1 < grid.columns();
+    if sides {
+        writer.raw(b"\x1b[?69h");
+        writer.csi(1, b";");
+        decimal(column + 1, &mut writer.out);
+        writer.raw(b"s");
+        writer.at = CursorPosition::Unknown;
+    }
+    if saved.origin {
+        writer.raw(b"\x1b[?6h");
+        writer.at = CursorPosition::Unknown;
+    }
+    restore_cursor(cursor, grid, writer);
+    if saved.charset == CharsetIndex::G1 {
+        writer.raw(b"\x0e");
+    }
+    writer.raw(sequence);
+    if saved.charset == CharsetIndex::G1 {
+        writer.raw(b"\x0f");
+    }
+    if saved.origin {
+        writer.raw(b"\x1b[?6l");
+        writer.at = CursorPosition::Unknown;
+    }
+    if sides {
+        writer.raw(b"\x1b[?69l");
+        writer.at = CursorPosition::Unknown;
+    }
+}
+
+fn side_margins(screen: &Screen, writer: &mut Writer) {
+    if !screen.tracked.contains(SIDE_MARGINS) {
+        return;
+    }
+    writer.raw(b"\x1b[?69h");
+    if screen.has_sides() {
+        let (left, right) = screen.sides;
+        writer.csi(left + 1, b";");
+        decimal(right, &mut writer.out);
+        writer.raw(b"s");
+        writer.at = CursorPosition::Unknown;
+    }
+}
+
+fn palette(screen: &Screen, writer: &mut Writer) {
+    for (index, color) in screen.changed_colors() {
+        set_color(index, color, writer);
+    }
+}
+
+/// Changes a color of the palette, or the foreground, background or cursor color.
+pub(crate) fn set_color(index: usize, color: Rgb, writer: &mut Writer) {
+    writer.raw(b"\x1b]");
+    match index.checked_sub(NamedColor::Foreground as usize) {
+        None => {
+            writer.raw(b"4;");
+            decimal(index, &mut writer.out);
+        }
+        Some(dynamic) => decimal(10 + dynamic, &mut writer.out),
+    }
+    writer.raw(format!(";{color}\x1b\\").as_bytes());
+}
+
+/// Restores the color that the user configured.
+pub(crate) fn reset_color(index: usize, writer: &mut Writer) {
+    writer.raw(b"\x1b]");
+    match index.checked_sub(NamedColor::Foreground as usize) {
+        None => {
+            writer.raw(b"104;");
+            decimal(index, &mut writer.out);
+        }
+        Some(dynamic) => decimal(110 + dynamic, &mut writer.out),
+    }
+    writer.raw(b"\x1b\\");
 }
 
 /// Writes the title and the saved titles. Only the first saved titles can be `None`.
@@ -216,7 +308,11 @@ fn draw_leading_spacer(
 ) -> bool {
     writer.goto(row, columns - 1);
     writer.pen.match_cell(cell, &mut writer.out);
-    if next.flags.contains(Flags::WIDE_CHAR) && writer.pen.matches(next) {
+    // An emoji presentation selector widens its base only after it was printed.
+    if next.c.width() == Some(2)
+        && next.flags.contains(Flags::WIDE_CHAR)
+        && writer.pen.matches(next)
+    {
         return true;
     }
     writer.put(WIDE);
@@ -366,7 +462,7 @@ fn margins(screen: &Screen, writer: &mut Writer) {
 /// Restores the position, pen and character sets of `cursor`.
 fn restore_cursor(cursor: &Cursor<Cell>, grid: &Grid<Cell>, writer: &mut Writer) {
     let row = row_index(cursor.point.line);
-    let last = grid.columns() - 1;
+    let last = cursor.point.column.0;
     // Characters printed here must not be translated.
     writer.set_charsets(Charsets::default());
     if cursor.input_needs_wrap {
@@ -445,6 +541,14 @@ fn modes(screen: &Screen, writer: &mut Writer) {
             writer.raw(if mode.contains(flag) { on } else { off });
         }
     }
+    for (number, on) in screen.tracked.changed() {
+        if number != CLUSTERS && number != SIDE_MARGINS {
+            writer.raw(b"\x1b[?");
+            decimal(number.into(), &mut writer.out);
+            writer.raw(if on { b"h" } else { b"l" });
+        }
+    }
+    writer.set_clusters(screen.tracked.contains(CLUSTERS));
     if screen.modify_other_keys != 0 {
         writer.raw(b"\x1b[>4;");
         decimal(usize::from(screen.modify_other_keys), &mut writer.out);
@@ -481,6 +585,9 @@ mod tests {
         run(&mut original, before);
 
         let bytes = original.snapshot();
+        // A copy has only the rows on the screen.
+        original.screen.forget_pushed_off();
+        original.screen.with_main(|main| main.update_history(0));
         let mut copy = Terminal::new(original.size(), 0);
         copy.feed(&bytes);
 

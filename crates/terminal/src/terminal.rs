@@ -22,9 +22,9 @@ use alacritty_terminal::vte::ansi::{Processor, Timeout};
 
 use crate::actions::NullHandler;
 use crate::coordinates::row_index;
-use crate::extra_query::{self, ExtraQuery};
+use crate::extra::Extra;
+use crate::extra_query;
 use crate::modes::Modes;
-use crate::query::is_query;
 use crate::scan::{Scanner, SequenceKind, Token};
 use crate::screen::{GridSize, Screen};
 use crate::{plain_text, skip, snapshot};
@@ -34,6 +34,9 @@ use crate::{plain_text, skip, snapshot};
 const MAX_PENDING: usize = 256 * 1024;
 /// Capacity of `pending` above which unused memory is released.
 const SPARE_CAPACITY: usize = 16 * 1024;
+
+/// Final byte of a CSI sequence that the parser ignores.
+const UNKNOWN_FINAL: u8 = b'~';
 
 /// Size of the screen before it is first used.
 const PLACEHOLDER: GridSize = GridSize { columns: 2, rows: 1 };
@@ -115,10 +118,15 @@ impl Terminal {
         self.ensure_screen();
         let mut rest = bytes;
         let mut urgent = false;
-        while let Some(query) = self.scan(&mut rest, &mut urgent) {
+        while let Some(extra) = self.scan(&mut rest, &mut urgent) {
             self.apply(false);
-            let answer = extra_query::answer(&query, &self.screen);
-            self.screen.answer(answer.as_bytes());
+            match extra {
+                Extra::Query(query) => {
+                    let answer = extra_query::answer(&query, &self.screen);
+                    self.screen.answer(answer.as_bytes());
+                }
+                Extra::Action(action) => self.screen.perform(action),
+            }
         }
         if self.scanner.unfinished() > MAX_PENDING {
             self.apply(false);
@@ -168,7 +176,8 @@ impl Terminal {
         self.screen.take_answers()
     }
 
-    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded.
+    /// Changes the size. The main screen reflows; the alternate screen is cropped or padded. Rows that
+    /// are pushed off the top return when there is room again.
     pub fn resize(&mut self, size: model::Size) {
         if let Some(asleep) = &mut self.deferred_size {
             *asleep = size;
@@ -244,14 +253,16 @@ impl Terminal {
     #[must_use]
     pub fn text(&mut self, lines: usize) -> String {
         self.flush();
-        plain_text::last_rows(self.screen.grid(), lines)
+        // Rows that were pushed off the screen are not scrollback.
+        let available = self.screen.rows() + self.history;
+        plain_text::last_rows(self.screen.grid(), lines.min(available))
     }
 
     /// Returns the number of lines of scrollback.
     #[must_use]
     pub fn history_len(&mut self) -> usize {
         self.flush();
-        plain_text::history_len(self.screen.grid())
+        plain_text::history_len(self.screen.grid()).min(self.history)
     }
 
     /// Returns sequences that rebuild this terminal in a new one of the same size, without the
@@ -273,14 +284,22 @@ impl Terminal {
         bytes
     }
 
-    /// Moves bytes to `pending` up to the end of an [`ExtraQuery`], which is returned, or to the
-    /// end of `rest`. Sets `urgent` if a query was seen: the bytes must then be applied.
-    fn scan(&mut self, rest: &mut &[u8], urgent: &mut bool) -> Option<ExtraQuery> {
+    /// Returns whether the terminal of a client must be painted instead of receiving the program's
+    /// output: the program uses modes that few terminals have, or is inside an emoji sequence.
+    #[must_use]
+    pub fn needs_frames(&mut self) -> bool {
+        self.flush();
+        self.screen.needs_frames()
+    }
+
+    /// Moves bytes to `pending` up to the end of an [`Extra`], which is returned, or to the end of
+    /// `rest`. Sets `urgent` if a query was seen: the bytes must then be applied.
+    fn scan(&mut self, rest: &mut &[u8], urgent: &mut bool) -> Option<Extra> {
         let chunk = *rest;
         let base = self.pending.len();
         let mut plain_from = None;
         let mut after_open = self.unterminated.is_some();
-        let mut query = None;
+        let mut extra = None;
         while let Some(token) = self.scanner.next(rest) {
             let used = chunk.len() - rest.len();
             let mut open = false;
@@ -295,9 +314,8 @@ impl Terminal {
                     } else if after_open || !skip::is_sgr(bytes) {
                         plain_from = Some(used);
                         extra_query::track_synchronized(bytes, kind, &mut self.synchronized);
-                        if !truncated && is_query(bytes, kind) {
-                            query = ExtraQuery::parse(bytes, kind);
-                            *urgent = true;
+                        if !truncated {
+                            extra = Extra::parse(bytes, kind, urgent);
                         }
                     }
                 }
@@ -309,7 +327,7 @@ impl Terminal {
             if open {
                 self.unterminated = Some(base + used - self.scanner.unfinished());
             }
-            if query.is_some() {
+            if extra.is_some() {
                 break;
             }
         }
@@ -320,11 +338,17 @@ impl Terminal {
                 self.plain_from = base + at;
             }
         }
-        query
+        if let Some(Extra::Action(action)) = &extra
+            && action.replaces_parser()
+            && let Some(last) = self.pending.last_mut()
+        {
+            *last = UNKNOWN_FINAL;
+        }
+        extra
     }
 
     /// Continues after a token that may have ended the discarded sequence.
-    fn stop_discarding(&mut self, rest: &mut &[u8]) -> Option<ExtraQuery> {
+    fn stop_discarding(&mut self, rest: &mut &[u8]) -> Option<Extra> {
         let unfinished = self.scanner.unfinished();
         self.discarding = unfinished > 1;
         if unfinished == 1 {
@@ -372,7 +396,8 @@ impl Terminal {
 
     fn split_skippable<'a>(&self, plain: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let rows = self.screen.rows();
-        let history = if self.screen.is_alternate() { 0 } else { self.history };
+        let scrollback = if self.screen.is_alternate() { 0 } else { self.history };
+        let history = scrollback.max(plain_text::history_len(self.screen.grid()));
         if !self.screen.scrolls_whole_screen() {
             return (&[], plain);
         }
@@ -414,6 +439,8 @@ fn is_drawing(bytes: &[u8], kind: SequenceKind) -> bool {
     kind == SequenceKind::Csi
         && matches!(bytes, [_, _, b'0'..=b'9' | b';', .., last] | [_, _, last]
             if matches!(last, b'A'..=b'M' | b'P' | b'X' | b'd' | b'f'))
+        // SR.
+        && !bytes.ends_with(b" A")
 }
 
 #[cfg(test)]
@@ -476,7 +503,7 @@ mod tests {
             (b"\x1b[3;9r\x1bP$qr\x1b\\", "\x1bP1$r3;9r\x1b\\"),
             (b"\x1b[5 q\x1bP$q q\x1b\\", "\x1bP1$r5 q\x1b\\"),
             (b"\x1bP$qx\x1b\\", "\x1bP0$r\x1b\\"),
-            (b"\x1bP+q544e;636f\x1b\\", "\x1bP0+r544e;636f\x1b\\"),
+            (b"\x1bP+q5445;636f\x1b\\", "\x1bP0+r5445\x1b\\\x1bP0+r636f\x1b\\"),
             (b"\x1b]52;c;?\x07", ""),
             (b"\x1b]52;c;YQ==\x07", ""),
         ];

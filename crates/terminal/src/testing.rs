@@ -8,8 +8,9 @@ use alacritty_terminal::vte::ansi::{CharsetIndex, Color, CursorStyle, Rgb, Stand
 use proptest::prelude::*;
 
 use crate::coordinates::line_at;
-use crate::screen::Keyboard;
+use crate::screen::{Keyboard, SavedState};
 use crate::terminal::Terminal;
+use crate::tracked::TrackedModes;
 
 /// Returns a size that is known to be valid.
 pub(crate) fn size(cols: u16, rows: u16) -> model::Size {
@@ -77,6 +78,11 @@ pub(crate) struct State {
     pub(crate) main: Option<GridState>,
     pub(crate) mode: TermMode,
     pub(crate) margins: (usize, usize),
+    pub(crate) sides: (usize, usize),
+    pub(crate) tracked: TrackedModes,
+    pub(crate) saved: Option<SavedState>,
+    /// While the main screen is active: what the alternate screen keeps.
+    pub(crate) alternate_saved: Option<(CursorState, SavedState)>,
     pub(crate) tabs: Vec<bool>,
     pub(crate) charset: CharsetIndex,
     pub(crate) titles: (Option<String>, Vec<Option<String>>),
@@ -106,6 +112,11 @@ pub(crate) fn state(terminal: &mut Terminal) -> State {
         main,
         mode: screen.mode(),
         margins: screen.margins,
+        sides: screen.sides,
+        tracked: screen.tracked,
+        saved: Some(screen.saved[usize::from(screen.is_alternate())]),
+        alternate_saved: (!screen.is_alternate())
+            .then(|| (cursor_state(&screen.alternate_saved), screen.saved[1])),
         tabs: screen.tabs.clone(),
         charset: screen.active_charset,
         titles: (screen.title.clone(), screen.titles.clone()),
@@ -140,6 +151,9 @@ pub(crate) fn assert_same(left: &State, right: &State, about: &str) {
     }
     assert_eq!(left.mode, right.mode, "{about}: modes");
     assert_eq!(left.margins, right.margins, "{about}: margins");
+    assert_eq!(left.sides, right.sides, "{about}: side margins");
+    assert_eq!(left.saved, right.saved, "{about}: saved modes");
+    assert_eq!(left.alternate_saved, right.alternate_saved, "{about}: alternate saved cursor");
     assert_eq!(left.tabs, right.tabs, "{about}: tab stops");
     assert_eq!(left.titles, right.titles, "{about}: titles");
     assert_eq!(left.keyboards, right.keyboards, "{about}: keyboards");
@@ -209,6 +223,8 @@ fn mode() -> impl Strategy<Value = Vec<u8>> {
     let number = proptest::sample::select(vec![
         "?1", "?3", "?6", "?7", "?12", "?25", "?1000", "?1002", "?1003", "?1004", "?1005", "?1006",
         "?1007", "?1042", "?1049", "?2004", "?2026", "4", "20", "?6", "?7", "4", "?1049", "?7",
+        "?5", "?9", "?45", "?47", "?1047", "?1048", "?69", "?69", "?1015", "?1016", "?2027",
+        "?2031",
     ]);
     (number, any::<bool>()).prop_map(|(number, on)| {
         format!("\x1b[{number}{}", if on { 'h' } else { 'l' }).into_bytes()
@@ -219,7 +235,8 @@ fn mode() -> impl Strategy<Value = Vec<u8>> {
 pub(crate) fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => "[ -~]{1,12}".prop_map(String::into_bytes),
-        3 => fixed(&["日本", "語", "e\u{301}", "\u{301}", "👩‍🚀", "─│", "한글 x", "ａ", "\u{200b}"]),
+        3 => fixed(&["日本", "語", "e\u{301}", "\u{301}", "👩‍🚀", "─│", "❤\u{fe0f}", "👍🏽",
+            "🏽", "👩\u{200d}", "🚀", "\u{fe0f}", "한글 x", "ａ", "\u{200b}"]),
         4 => fixed(&["\r\n", "\n", "\r", "\t", "\t\t", "\x08", "\x08\x08", "\x0b"]),
         8 => csi(),
         5 => sgr(),
@@ -235,6 +252,11 @@ pub(crate) fn piece() -> impl Strategy<Value = Vec<u8>> {
             "\x1b]4;3;#123456\x07", "\x1b]10;#ffeedd\x07", "\x1b]104\x07", "\x1b]11;rgb:1/2/3\x07",
             "\x1b[1 q", "\x1b[4 q", "\x1b[6 q", "\x1b[0 q", "\x1b]50;CursorShape=1\x07", "\x1b[3g",
             "\x1b[c", "\x1b[6n", "\x07", "\x1b[200;300r", "\x1b[r", "\x1b[5;5r",
+        ]),
+        3 => fixed(&[
+            "\x1b[2;5s", "\x1b[1;3s", "\x1b[3;9s", "\x1b[s", "\x1b[1\"q", "\x1b[\"q", "\x1b[?J", "\x1b[?1J",
+            "\x1b[?2K", "\x1b[?K", "\x1b[ @", "\x1b[2 A", "\x1b['}", "\x1b[2'~", "\x1b6", "\x1b9",
+            "\x1b[65;1;2;3;4$x", "\x1b[2;2;3;5$z", "\x1b[${", "\x1b[1;1;2;3;1;2;2;1$v", "\x1b[1;2*y",
         ]),
         1 => fixed(&["\x1bc", "\x1b[!p", "\x1bP$qm\x1b\\", "\x1b_x\x1b\\", "\x18", "\x1a", "\x00"]),
         2 => proptest::collection::vec(any::<u8>(), 1..5),

@@ -4,6 +4,7 @@ use alacritty_terminal::grid::{Charsets, Cursor};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{CharsetIndex, StandardCharset};
 
+use crate::clusters::{Needs, base_needs, is_ambiguous, marks_need};
 use crate::pen::{Pen, decimal};
 
 /// Cursor position of the target terminal.
@@ -28,6 +29,10 @@ pub(crate) struct Writer {
     columns: usize,
     /// Row offset that the terminal adds to cursor positions.
     pub(crate) origin: usize,
+    /// Column offset that the terminal adds to cursor positions.
+    pub(crate) origin_column: usize,
+    /// Mode 2027 of the target terminal; `None` if it is unknown and must not be changed.
+    clusters: Option<bool>,
     /// The last row of the scroll region, if one is set: a line feed there does not move the cursor.
     pub(crate) bottom: Option<usize>,
 }
@@ -43,7 +48,31 @@ impl Writer {
             last: None,
             columns,
             origin: 0,
+            origin_column: 0,
+            clusters: Some(true),
             bottom: None,
+        }
+    }
+
+    /// Creates a writer for a client's terminal, which may not support mode 2027 and whose widths of
+    /// emoji sequences are unknown.
+    pub(crate) fn for_client(columns: usize) -> Self {
+        Self { clusters: None, ..Self::new(columns) }
+    }
+
+    /// Sets mode 2027 of the target terminal.
+    pub(crate) fn set_clusters(&mut self, on: bool) {
+        if self.clusters.is_some_and(|current| current != on) {
+            self.clusters = Some(on);
+            self.raw(if on { b"\x1b[?2027h" } else { b"\x1b[?2027l" });
+        }
+    }
+
+    fn set_needed_clusters(&mut self, needs: Needs) {
+        match needs {
+            Needs::On => self.set_clusters(true),
+            Needs::Off => self.set_clusters(false),
+            Needs::Either => {}
         }
     }
 
@@ -71,7 +100,7 @@ impl Writer {
             }
             CursorPosition::Cell(..) | CursorPosition::PendingWrap(_) | CursorPosition::Unknown => {
                 self.csi(row - self.origin.min(row) + 1, b";");
-                decimal(column + 1, &mut self.out);
+                decimal(column - self.origin_column.min(column) + 1, &mut self.out);
                 self.raw(b"H");
             }
         }
@@ -84,12 +113,21 @@ impl Writer {
     pub(crate) fn print(&mut self, cell: &Cell, row: usize, column: usize) {
         self.pen.match_cell(cell, &mut self.out);
         let c = if cell.c == '\t' { ' ' } else { cell.c };
+        if !c.is_ascii() {
+            self.set_needed_clusters(base_needs(cell, self.last));
+        }
         self.put(c);
-        for &mark in cell.zerowidth().unwrap_or_default() {
-            self.put(mark);
+        if cell.extra.is_some() {
+            self.set_needed_clusters(marks_need(cell));
+            for &mark in cell.zerowidth().unwrap_or_default() {
+                self.put(mark);
+            }
         }
         let width = if cell.flags.contains(Flags::WIDE_CHAR) { 2 } else { 1 };
         self.moved_to(row, column + width);
+        if column + width < self.columns && is_ambiguous(cell) {
+            self.at = CursorPosition::Unknown;
+        }
     }
 
     /// Records that printing moved the cursor to this column, or to the edge.

@@ -261,6 +261,9 @@ impl Pane {
 
     fn detach_with(&mut self, at: usize, detached: Detached) {
         let client = &mut self.clients[at];
+        if let Role::Viewing(display) = &client.role {
+            display.undo(&mut self.terminal);
+        }
         if !matches!(client.role, Role::Detached) {
             client.role = Role::Detached;
             client.send(&Frame::json(Kind::Detached, &detached));
