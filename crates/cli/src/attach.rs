@@ -86,7 +86,10 @@ pub(crate) fn attach(
     let outcome = loop {
         match attach_once(context, terminal, target, options, &signals)? {
             Outcome::Scrollback => pager::show(context, target.pane)?,
-            outcome => break outcome,
+            outcome @ (Outcome::Detached
+            | Outcome::Ended(_)
+            | Outcome::KeeperGone
+            | Outcome::Signal(_)) => break outcome,
         }
         // Those that were meant for the pager.
         signals.discard();

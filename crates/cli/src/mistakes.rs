@@ -4,6 +4,7 @@
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use model::nearest::nearest;
 use protocol::ErrorBody;
 
 use crate::args::Cli;
@@ -93,6 +94,7 @@ pub(crate) fn unknown_command(error: &clap::Error) -> Option<ErrorBody> {
     let commands = Cli::command();
     let similar = similar.last().and_then(|similar| commands.find_subcommand(similar));
     let similar = similar.map(clap::Command::get_name).filter(|name| !REMOVING.contains(name));
+    let similar = similar.and_then(|name| nearest(word, [name]));
     Some(body.hint(match similar {
         Some(similar) => format!("did you mean `ccmux {similar}`? `ccmux help` lists all commands"),
         None => "`ccmux help` lists all commands".to_owned(),

@@ -60,14 +60,19 @@ fn files_with(text: &str) -> Vec<String> {
 
 #[test]
 fn processes_are_started_only_by_the_listed_modules() {
-    // In this order: the daemon, git, an agent asked in a temporary directory (in no pane), a
-    // trusted project's commands, a pane's program, a pane's keeper.
+    // In this order: nothing (a command of the command line), the user's pager, systemctl, the daemon,
+    // an agent asked in a temporary directory (in no pane), a pane's keeper, git, a trusted project's
+    // commands, the daemon outside of the limits of a pane, a pane's program.
     let expected = [
+        "cli:complete.rs",
+        "cli:pager.rs",
+        "cli:unit.rs",
         "client:start.rs",
         "daemon:probe.rs",
         "daemon:spawn.rs",
         "host:git.rs",
         "host:project.rs",
+        "keeper:daemon.rs",
         "keeper:pty.rs",
     ];
 

@@ -122,6 +122,7 @@ impl Audit {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one line per request")]
 #[test]
 fn every_request_that_changes_something_leaves_an_event_with_its_caller() {
     let home = Home::new(CCMUX);
@@ -214,7 +215,7 @@ fn every_request_that_changes_something_leaves_an_event_with_its_caller() {
 
 /// Starts the pane `frozen`, which exceeds its limit and is frozen.
 fn freeze(home: &Home) {
-    let limit = "processes=2,groups=off";
+    let limit = "processes=2,groups=off,policy=freeze";
     let forks = "for n in 1 2 3 4 5; do sleep 1000 & done; wait";
     let words = ["new", "-d", "-n", "frozen", "--workspace", "shared", "--limit", limit, "--"];
     home.ccmux(&[&words[..], &["sh", "-c", forks]].concat()).ok();

@@ -192,14 +192,14 @@ fn set_up(user: &User, mode: Option<&str>, answered: bool) {
     if let Some(mode) = mode {
         settings["permissions"]["defaultMode"] = mode.into();
     }
-    put(&own.join("settings.json"), &settings.to_string());
+    put(&own.join("settings.json"), settings.to_string());
     if answered {
         let file = user.home_dir().join(".claude.json");
         let mut state = json(&file);
         for key in ["hasSeenAutoDefaultNudge", "hasSeenTasksHint"] {
             state[key] = true.into();
         }
-        put(&file, &state.to_string());
+        put(&file, state.to_string());
     }
 }
 
@@ -207,7 +207,7 @@ fn set_up(user: &User, mode: Option<&str>, answered: bool) {
 fn change_setting(file: &Path) {
     let mut settings = json(file);
     settings["verbose"] = true.into();
-    put(file, &settings.to_string());
+    put(file, settings.to_string());
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn heavy_shared_login_refreshed_by_twenty_panes_stays_valid() {
     fs::create_dir(&store).unwrap();
     let credentials = store.join(".credentials.json");
     // Expired, so that the first pane has to refresh it.
-    put(&credentials, &user.stub.login(1_000).to_string());
+    put(&credentials, user.stub.login(1_000).to_string());
     let old = token(&json(&credentials));
     let name = |n: usize| format!("dev{n:02}");
 

@@ -132,7 +132,7 @@ fn daemon_install_writes_and_enables_a_user_unit_and_uninstall_removes_it() {
     let home = home();
     let log = home.dir().join("systemctl.log");
     let fake = home.dir().join("bin/systemctl");
-    put(&fake, &format!("#!/bin/sh\necho \"$@\" >>{}\n", log.display()));
+    put(&fake, format!("#!/bin/sh\necho \"$@\" >>{}\n", log.display()));
     fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let unit = home.dir().join("home/.config/systemd/user/ccmux.service");
 

@@ -138,10 +138,7 @@ impl Trap {
     /// Writes a program that leaves the marker `name`, a word of the shell, and copies its input.
     fn put_program(&self, path: &Path, name: &str) {
         let dir = self.markers.display();
-        put(
-            path,
-            &format!("#!/bin/sh\nname=$(echo {name} | tr / _)\n: > '{dir}'/\"$name\"\ncat\n"),
-        );
+        put(path, format!("#!/bin/sh\nname=$(echo {name} | tr / _)\n: > '{dir}'/\"$name\"\ncat\n"));
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
@@ -158,15 +155,9 @@ impl Trap {
             &common.join("info/attributes"),
             "file filter=planted diff=planted\n.gitattributes filter=included\nREADME filter=a=b.c\n",
         );
-        // Makes git compare the contents of the files again.
-        for name in ["file", ".gitattributes"] {
-            let text = fs::read_to_string(tree.join(name)).unwrap();
-            fs::remove_file(tree.join(name)).unwrap();
-            put(&tree.join(name), &text);
-        }
         let program = self.program.display();
         let included = self.home.dir().join("included");
-        put(&included, &format!("[filter \"included\"]\n\tclean = {program} included\n"));
+        put(&included, format!("[filter \"included\"]\n\tclean = {program} included\n"));
         // Written to the file: git would use the settings that are already there.
         let mut text = fs::read_to_string(common.join("config")).unwrap();
         let mut add = |name: &str, value: &str| {
@@ -184,14 +175,25 @@ impl Trap {
         put(&common.join("config"), &text);
     }
 
+    /// Makes git compare the contents of the files of a tree again.
+    fn touch(tree: &Path) {
+        for name in ["file", ".gitattributes"] {
+            let text = fs::read_to_string(tree.join(name)).unwrap();
+            fs::remove_file(tree.join(name)).unwrap();
+            put(&tree.join(name), text);
+        }
+    }
+
     fn markers(&self) -> BTreeSet<String> {
         let found = fs::read_dir(&self.markers).unwrap();
         found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Asserts that planted settings take effect for an ordinary git, and removes the markers.
+    /// Asserts that planted settings take effect for an ordinary git, and removes the markers. The
+    /// status of a tree includes that of its submodules, after which git does not compare them again.
     #[track_caller]
     fn assert_armed(&self, tree: &Path) {
+        Self::touch(tree);
         self.home.program("/usr/bin/git", &["status"]).dir(tree).timeout(LONG).run();
         let found = self.markers();
         for name in ["core.fsmonitor", "filter.planted.clean", "included"] {
@@ -200,6 +202,7 @@ impl Trap {
         for name in found {
             fs::remove_file(self.markers.join(name)).unwrap();
         }
+        Self::touch(tree);
     }
 
     #[track_caller]
@@ -228,6 +231,7 @@ fn no_program_planted_in_a_tree_runs_outside_the_pane() {
         trap.plant(&tree);
         trap.assert_armed(&tree);
         trap.assert_armed(&tree.join("library"));
+        Trap::touch(&tree.join("nested"));
 
         let refused = trap.ccmux(&["close", "--json", "a"]).fails_with(4);
         trap.assert_nothing_ran(&["close"]);

@@ -435,7 +435,7 @@ fn heavy_second_claude_is_told_the_holder_and_gets_file_afterwards() {
     };
     let own = user.home_dir().join(".claude");
     fs::create_dir_all(&own).unwrap();
-    put(&own.join("settings.json"), &touch("PreToolUse", "from-settings").to_string());
+    put(&own.join("settings.json"), touch("PreToolUse", "from-settings").to_string());
     let given = touch("Stop", "from-arguments").to_string();
     let with_result = |word: &'static str, count: usize| {
         move |seen: &RecordedRequest| {

@@ -493,7 +493,7 @@ fn gc_dry_run_reports_actions_and_changes_nothing() {
     home.ccmux(&["close", "closed"]).ok();
     let orphan = create_orphan(&home, "tmp", &new_id());
     let due = home.state_root().join(format!("trash/1000-pane-{}", new_id()));
-    put(&due.join("large"), &"x".repeat(300_000));
+    put(&due.join("large"), "x".repeat(300_000));
     let notes = home.state_root().join("trash/2024-notes");
     fs::create_dir(&notes).unwrap();
     configure(&home, ON_REQUEST);

@@ -26,7 +26,7 @@ fn home() -> Home {
 /// Puts a script of this name into the `PATH`.
 fn script(home: &mut Home, name: &str, text: &str) {
     let bin = home.dir().join("bin");
-    put(&bin.join(name), &format!("#!/bin/sh\n{text}\n"));
+    put(&bin.join(name), format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
 }
@@ -225,7 +225,7 @@ fn foreign_agent_sessions_are_found_and_stale_ones_explained() {
     let said = serde_json::json!({
         "pid": us.pid, "procStart": us.start.to_string(), "sessionId": conversation(&home, &two),
     });
-    put(&outsider, &said.to_string());
+    put(&outsider, said.to_string());
 
     let visit = doctor(&home);
 
@@ -293,7 +293,7 @@ fn rewrite(pane: &Pane, change: impl FnOnce(&mut Value)) {
     change(&mut record);
     let record = record.to_string();
     let checksum = blake3::hash(record.as_bytes()).to_hex();
-    put(&path, &format!(r#"{{"format":1,"checksum":"{checksum}","record":{record}}}"#));
+    put(&path, format!(r#"{{"format":1,"checksum":"{checksum}","record":{record}}}"#));
 }
 
 #[test]

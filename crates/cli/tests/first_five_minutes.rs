@@ -28,7 +28,7 @@ fn commands() -> Vec<&'static str> {
 fn home() -> Home {
     let mut home = Home::new(CCMUX);
     let bin = home.dir().join("bin");
-    put(&bin.join("claude"), &AGENT.replace("AGENT", home.fake_agent().to_str().unwrap()));
+    put(&bin.join("claude"), AGENT.replace("AGENT", home.fake_agent().to_str().unwrap()));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(bin.join("claude"), mode).unwrap();
     std::os::unix::fs::symlink(CCMUX, bin.join("ccmux")).unwrap();

@@ -28,7 +28,7 @@ fn greeter() -> Value {
 fn configure(home: &Home, text: &str) {
     // Creates the directories.
     home.ccmux(&["config", "--check"]).ok();
-    put(&home.state_root().join("config/ccmux.toml"), &format!("[http]\n{text}"));
+    put(&home.state_root().join("config/ccmux.toml"), format!("[http]\n{text}"));
 }
 
 /// Sends raw bytes and reads until the connection is closed.
@@ -383,7 +383,7 @@ fn read_token_and_panes_do_not_cause_agents_to_be_run() {
     let bin = home.work().join("bin");
     fs::create_dir(&bin).unwrap();
     let (program, marker) = (bin.join("claude"), home.work().join("ran"));
-    put(&program, &format!("#!/bin/sh\necho ran >> {}\necho 1.0.0\n", marker.display()));
+    put(&program, format!("#!/bin/sh\necho ran >> {}\necho 1.0.0\n", marker.display()));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let words = ["serve", "--listen", "127.0.0.1:0", "--detach", "--json"];

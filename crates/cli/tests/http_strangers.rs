@@ -73,7 +73,7 @@ fn documented_curl_commands_work() {
         .collect();
     assert!(blocks.len() > 3, "only {} blocks to run", blocks.len());
     let script = home.dir().join("documents.sh");
-    put(&script, &blocks.join("\n\necho\n"));
+    put(&script, blocks.join("\n\necho\n"));
 
     let run = home
         .program("sh", &["-eux", script.to_str().unwrap()])

@@ -340,7 +340,7 @@ fn streams_end_when_their_token_is_replaced_or_removed() {
     let replace_file = || {
         let other = token_file.with_extension("other");
         std::fs::copy(&token_file, &other).unwrap();
-        put(&other, &"0123456789abcdef".repeat(4));
+        put(&other, "0123456789abcdef".repeat(4));
         std::fs::rename(&other, &token_file).unwrap();
         String::new()
     };

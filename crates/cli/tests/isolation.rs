@@ -20,7 +20,7 @@ fn script(home: &mut Home, name: &str, text: &str) -> PathBuf {
     let bin = home.dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let path = bin.join(name);
-    put(&path, &format!("#!/bin/sh\n{text}\n"));
+    put(&path, format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
     path
@@ -119,9 +119,10 @@ fn pane_environment_is_the_same_for_every_way_to_start() {
 /// Replaces values that identify the pane.
 fn without_ids(env: BTreeMap<String, String>, pane: &Pane) -> BTreeMap<String, String> {
     let session = env["CCMUX_SESSION_ID"].clone();
-    // Each pane has its own ports.
+    // Each pane has its own ports and containers.
     let replaced = |(name, value): (String, String)| match name.as_str() {
         "PORT" | "CCMUX_PORT_BASE" => (name, "PORT".to_owned()),
+        "COMPOSE_PROJECT_NAME" => (name, "COMPOSE".to_owned()),
         _ => (name, value.replace(&pane.id, "PANE").replace(&session, "SESSION")),
     };
     env.into_iter().map(replaced).collect()
@@ -282,7 +283,7 @@ fn agent_name_is_a_command_that_starts_it() {
     home.ccmux(&["wait", "codex", "--for", "text=codex: --model x", "--timeout", "20"]).ok();
     let pane = defined["pane"]["id"].as_str().unwrap();
     home.ccmux(&["wait", pane, "--for", "text=parrot: -v hello", "--timeout", "20"]).ok();
-    assert!(unknown.contains("unrecognized subcommand 'birt'"), "{unknown}");
+    assert!(unknown.contains("`birt` is not a ccmux command"), "{unknown}");
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn file_is_one_lock_under_every_name() {
     fs::create_dir_all(main.join(".git/worktrees/tree")).unwrap();
     fs::create_dir_all(main.join("src")).unwrap();
     fs::create_dir_all(tree.join("src")).unwrap();
-    put(&tree.join(".git"), &format!("gitdir: {}\n", main.join(".git/worktrees/tree").display()));
+    put(&tree.join(".git"), format!("gitdir: {}\n", main.join(".git/worktrees/tree").display()));
     put(&main.join(".git/worktrees/tree/commondir"), "../..\n");
     symlink(&main, home.dir().join("link")).unwrap();
     let here = |owner: &Owner, path: &str| owner.acquire(&home, &[path]).dir(&main);

@@ -1,7 +1,5 @@
 //! The most likely mistakes, and what ccmux says: what failed, why, and the next step.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fmt::Write as _;
 
 use testkit::Home;

@@ -330,7 +330,7 @@ fn agent_without_workspace_option_gets_worktree_or_shares_and_a_line_says_so() {
 fn carry_copies_uncommitted_changes_and_leaves_the_users_tree_alone() {
     let project = Project::new();
     for name in ["deleted", "staged-deleted", "both", "renamed", "becomes-dir"] {
-        put(&project.repo.join(name), &format!("{name}\n"));
+        put(&project.repo.join(name), format!("{name}\n"));
     }
     put(&project.repo.join("becomes-file/inner"), "inner\n");
     project.git(&["add", "."]);
@@ -351,7 +351,7 @@ fn carry_copies_uncommitted_changes_and_leaves_the_users_tree_alone() {
     put(&repo.join("run"), "#!/bin/sh\n");
     fs::set_permissions(repo.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("README", repo.join("link")).unwrap();
-    fs::write(repo.join("binary"), [0, 255, 13, 10]).unwrap();
+    put(&repo.join("binary"), [0, 255, 13, 10]);
     put(&repo.join("ignored.log"), "log\n");
     let status = project.git(&["status", "--porcelain"]);
     let users = testkit::tree(repo);
@@ -655,7 +655,7 @@ fn trusted_project_commands_set_up_workspaces() {
             "[workspace]\nsetup = [[\"sh\", \"-c\", \"{script}\"]]\n\
              teardown = [[\"sh\", \"-c\", \"echo $PANE_ID > ../torn\"]]\n"
         );
-        put(&file, &text.replace("../torn", project.home.dir().join("torn").to_str().unwrap()));
+        put(&file, text.replace("../torn", project.home.dir().join("torn").to_str().unwrap()));
     };
     wishes("mkdir target; echo $PANE_ID > target/set-up.log");
 
@@ -878,7 +878,7 @@ fn full_disk_leaves_no_partial_worktree() {
     let home = Home::new(CCMUX).with_state_root(&disk.path().join("root"));
     let project = Project::of(home);
     let large = project.repo.join("large");
-    put(&large, &"x".repeat(30 << 20));
+    put(&large, "x".repeat(30 << 20));
     project.git(&["add", "."]);
     project.git(&["commit", "--quiet", "-m", "large"]);
 

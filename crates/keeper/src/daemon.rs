@@ -48,6 +48,7 @@ fn spawn(ready: Option<OwnedFd>) -> std::io::Result<()> {
 }
 
 /// Returns the state root, spelled as in the environment of this process unless it was moved since.
+#[expect(clippy::disallowed_methods, reason = "the user's spelling is only in the environment")]
 fn home() -> std::io::Result<PathBuf> {
     let pane = std::env::current_dir()?;
     let root = pane.ancestors().nth(4).ok_or(std::io::ErrorKind::NotFound)?;

@@ -83,7 +83,9 @@ impl Prefix {
                 match pressed {
                     Pressed::Nothing => self.armed = true,
                     _ if is_prefix => passed.extend_from_slice(key),
-                    pressed => return (passed, Some(command(pressed))),
+                    Pressed::Plain(_) | Pressed::Ctrl(_) | Pressed::Other => {
+                        return (passed, Some(command(pressed)));
+                    }
                 }
             } else if is_prefix {
                 self.armed = true;

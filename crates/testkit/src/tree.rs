@@ -70,9 +70,9 @@ fn if_present<T>(found: io::Result<T>) -> Option<T> {
 /// When it cannot be written.
 #[expect(clippy::disallowed_methods, reason = "nothing reads the file before the test continues")]
 #[track_caller]
-pub fn put(path: &Path, text: &str) {
+pub fn put(path: &Path, contents: impl AsRef<[u8]>) {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).expect("a directory");
     }
-    fs::write(path, text).expect("a file");
+    fs::write(path, contents).expect("a file");
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(shell: &str, words: &[OsString], env: &ClientEnv) -> Result<()
     let home = env.state_root(home.map(|home| home.as_ref()));
     let context = home.ok().filter(|home| home.is_dir());
     let context = context.map(|home| Context { env: env.clone(), home, out: out.clone() });
-    let mut command = command(Arc::new(context));
+    let mut command = command(&Arc::new(context));
     let mut answer = Vec::new();
     let here = std::env::current_dir().ok();
     shell
@@ -66,16 +66,16 @@ pub(crate) fn run(shell: &str, words: &[OsString], env: &ClientEnv) -> Result<()
 }
 
 /// Returns the command line with the agents as commands and the values of its arguments.
-fn command(context: Arc<Option<Context>>) -> Command {
+fn command(context: &Arc<Option<Context>>) -> Command {
     let mut command = Cli::command();
-    for name in agents(context.as_ref().as_ref()) {
+    for name in agents(Option::as_ref(context)) {
         // The names of commands are static. This process ends soon.
         let about = format!("Start {name} in a new pane");
         let arguments = Arg::new("arguments").num_args(0..).allow_hyphen_values(true);
         command = command.subcommand(Command::new(&*name.leak()).about(about).arg(arguments));
     }
     command.build();
-    with_values(command, &context)
+    with_values(command, context)
 }
 
 fn with_values(command: Command, context: &Arc<Option<Context>>) -> Command {
@@ -193,7 +193,7 @@ mod tests {
 
     /// Returns the values of the argument `id` of the command with these words.
     fn values_of(words: &[&str], id: &str) -> Option<Values> {
-        let mut command = &command(Arc::new(None));
+        let mut command = &command(&Arc::new(None));
         for word in words {
             command = command.find_subcommand(word).unwrap();
         }

@@ -73,10 +73,9 @@ fn interrupted(count: usize) -> (String, &'static str) {
 
 /// Lists all sessions with their panes.
 pub(super) fn list(link: &mut Link<'_>) -> Result<Vec<ListedSession>, ErrorBody> {
-    match link.request_retry(|| Request::List)? {
-        Response::Sessions(listing) => Ok(listing.sessions),
-        other => Err(unexpected(&other)),
-    }
+    let response = link.request_retry(|| Request::List)?;
+    let Response::Sessions(listing) = response else { return Err(unexpected(&response)) };
+    Ok(listing.sessions)
 }
 
 fn ids_of(sessions: &[ListedSession], is_meant: impl Fn(&PaneView) -> bool) -> Vec<String> {

@@ -165,7 +165,7 @@ fn ends(example: &str) -> Ends {
 
 /// Writes a program.
 fn write_program(path: &Path, body: &str) {
-    put(path, &format!("#!/bin/sh\n{body}\n"));
+    put(path, format!("#!/bin/sh\n{body}\n"));
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 

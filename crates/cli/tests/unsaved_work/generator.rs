@@ -225,7 +225,7 @@ impl Generator {
                 "[[pane]]\nname = \"{name}\"\nworkspace = \"{kind}\"\n\
                 isolation = \"home\"\ncwd = {repo:?}\ncommand = {program:?}\n"
             );
-            put(&team, &format!("{stay}{pane}"));
+            put(&team, format!("{stay}{pane}"));
             self.place.ccmux(&["up", team.to_str().unwrap()]).ok();
             put(&team, &stay);
         } else {
@@ -345,7 +345,14 @@ impl Generator {
                         .run(),
                 );
             }
-            _ => {}
+            Operation::Close
+            | Operation::Purge
+            | Operation::PurgeNow
+            | Operation::Gc
+            | Operation::Down
+            | Operation::DownPurge
+            | Operation::Migrate
+            | Operation::UpPrune => {}
         }
         let done = self.place.ccmux(words).run();
         if is_elsewhere {
@@ -354,7 +361,14 @@ impl Generator {
         match case.operation {
             Operation::CloseAfterMove => fs::rename(&other, &root).unwrap(),
             Operation::CloseInCopy => self.remove(&other),
-            _ => {}
+            Operation::Close
+            | Operation::Purge
+            | Operation::PurgeNow
+            | Operation::Gc
+            | Operation::Down
+            | Operation::DownPurge
+            | Operation::Migrate
+            | Operation::UpPrune => {}
         }
         (done.status.success(), done.stderr)
     }
@@ -452,10 +466,11 @@ fn walk(top: &Path, enters: &dyn Fn(&Path) -> bool, reads: &dyn Fn(&Path) -> boo
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if kind.is_dir() && enters(&path) {
                 dirs.push(path);
-            } else if kind.is_file() && reads(&path) {
-                if let Ok(content) = fs::read(&path) {
-                    found.insert(path, content);
-                }
+            } else if kind.is_file()
+                && reads(&path)
+                && let Ok(content) = fs::read(&path)
+            {
+                found.insert(path, content);
             }
         }
     }

@@ -49,7 +49,7 @@ impl RecordedKeeper {
         let mut keeper = read_record(&file);
         keeper["keeper"] = identity(0);
         keeper["child"] = identity(1);
-        put(&file, &record("{\"format\":1", &keeper.to_string()));
+        put(&file, record("{\"format\":1", &keeper.to_string()));
         let greeting = |conversation: &Conversation| {
             let welcome = |line: &&frames::Line| line.frame.kind == WELCOME;
             conversation.lines.iter().find(welcome).map(|line| line.frame.value())

@@ -148,7 +148,7 @@ impl Recording {
         let path = Path::new(dir).join(entry["path"].as_str().unwrap());
         let field = |name: &str| entry[name].as_str();
         if let Some(text) = field("text") {
-            put(&path, &with_dir(text, dir));
+            put(&path, with_dir(text, dir));
         } else if let Some(digits) = field("hex") {
             File::create(&path).unwrap().write_all(&from_hex(digits)).unwrap();
         } else if let Some(file) = field("database") {

@@ -308,7 +308,11 @@ fn failure_text(error: &StartError) -> String {
     let hint = match error {
         StartError::Registry(error) if error.is_full() => "; make room on the disk",
         StartError::RecoveryTimedOut { .. } => "; see `daemon.log` in the run directory",
-        _ => "",
+        StartError::Root(_)
+        | StartError::AlreadyRunning(_)
+        | StartError::File(_)
+        | StartError::Registry(_)
+        | StartError::System(_) => "",
     };
     format!("the daemon cannot recover its state: {error}{hint}")
 }

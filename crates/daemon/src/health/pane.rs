@@ -1,9 +1,11 @@
 //! Checks of one pane.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use host::record;
 use host::state::{self as kept, SavedStateFile};
+use host::workspace::{WORKSPACE, WorkDir};
 use host::{inspect, mounts, process, repository, transcript};
 use model::agent::traces::StateFile;
 use model::agent::{Agent, Liveness};
@@ -58,9 +60,21 @@ pub(crate) fn examine(
     (report, states)
 }
 
+/// Returns the path of a subdirectory. The workspace may be a link to the pane's tree in `work/`.
+fn place_of(pane: &ExaminedPane, context: &Context, part: &str) -> PathBuf {
+    let path = pane.dir.join(part);
+    if part != WORKSPACE {
+        return path;
+    }
+    let work_dir = WorkDir::find(context.root.path(), &pane.dir);
+    let tree = work_dir.map(|dir| dir.present().join(dir.project()));
+    let leads_to = |tree: &PathBuf| fs::canonicalize(&path).ok() == fs::canonicalize(tree).ok();
+    tree.filter(leads_to).unwrap_or(path)
+}
+
 /// Checks the pane's own directory and its subdirectories.
 fn own_directories(pane: &ExaminedPane, context: &Context, report: &mut Report) {
-    let parts = PANE_SUBDIRS.iter().map(|part| pane.dir.join(part));
+    let parts = PANE_SUBDIRS.iter().map(|part| place_of(pane, context, part));
     for path in [pane.dir.clone()].into_iter().chain(parts) {
         let observed = inspect::path_status(&path);
         report.checked.places += 1;

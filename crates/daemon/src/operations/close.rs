@@ -88,10 +88,11 @@ pub(crate) async fn close(
     point("close.stopped").await;
     let scope = removal_scope(services, &row, &pane).await?;
     // Teardown commands may delete work that the pane has written since.
-    if was_live && workspaces.has_teardown(&pane).await {
-        if let Some(work) = workspaces.unsaved_work(&pane, &scope, discard).await {
-            return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
-        }
+    if was_live
+        && workspaces.has_teardown(&pane).await
+        && let Some(work) = workspaces.unsaved_work(&pane, &scope, discard).await
+    {
+        return Err(UnsavedWorkFound::of_pane(&row.name, &pane, work, false).into());
     }
     point("close.checked").await;
     workspaces.tear_down(&pane).await;

@@ -148,7 +148,7 @@ async fn insert_pane(
         session.env.extend(request.session_env.clone());
         let (name, renamed) = match &request.name {
             Some(name) => {
-                let is_live = |id| panes.is_starting_or_live(id);
+                let is_live = |id| panes.get(id).is_some_and(|pane| pane.is_starting_or_live());
                 (name.clone(), change.vacate_pane_name(session.id, name, is_live)?)
             }
             None => {

@@ -36,6 +36,7 @@ use super::Services;
 use super::access::{AccessDenied, authorize};
 use crate::fault::{Advice, Description, Fault, FaultKind, any_of};
 use crate::panes::error::{PlanError, StartError};
+use crate::panes::launch::is_work_dir_in_use;
 use crate::panes::workspace::{self, WORKSPACE};
 use crate::panes::{Pane, conversation_files};
 use crate::registry::{PaneOrSessionRow, TargetError};
@@ -309,7 +310,7 @@ fn create_workspace(
     let dir = services.runtime.root.session(session.id);
     let part = |name: &str| dir.join(name).to_string_lossy().into_owned();
     let workspaces = &services.panes.workspaces;
-    let in_use = |dir: &Path| services.panes.is_work_dir_in_use(dir);
+    let in_use = |dir: &Path| is_work_dir_in_use(&services.panes, dir);
     let (place, reservation) = workspaces
         .reserve(place, &session.name, &planned.name, &launch.env.clone().into(), &in_use)
         .map_err(PlanError::from)?;

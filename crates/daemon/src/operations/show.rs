@@ -8,14 +8,16 @@ use host::mounts;
 use host::store::StoreError;
 use model::authority::{Access, Caller};
 use model::health::{login, process};
-use protocol::control::PaneView;
+use protocol::control::{PaneAnswer, PaneView};
 use protocol::pane::{Request as KeeperRequest, Response as KeeperResponse};
 
 use super::access::{AccessDenied, authorize};
 use super::{PaneOrSession, Services};
 use crate::fault::any_of;
+use crate::panes::workspace;
 use crate::panes::{Pane, PaneStatus, Tracking};
 use crate::registry::{PaneOrSessionRow, TargetError};
+use crate::runtime::run_blocking;
 use crate::wire::keeper;
 
 any_of! {
@@ -25,6 +27,15 @@ any_of! {
         Target(TargetError),
         Store(StoreError),
     }
+}
+
+/// Adds the changes in the worktree or clone of an ended pane.
+pub(super) async fn add_changes(services: &Services, answer: &mut PaneAnswer) {
+    if answer.pane.state.is_live() || answer.pane.branch.is_none() {
+        return;
+    }
+    let Some(pane) = services.panes.get(answer.pane.id) else { return };
+    answer.changes = run_blocking(move || workspace::changes(&pane.dir)).await;
 }
 
 /// How long to wait for the status from a keeper.
@@ -53,7 +64,7 @@ pub(crate) async fn show(
             answer.pane.conflicts = services.coordination.conflicts_of(answer.pane.id).await;
             answer.pane.login_note = login_note(services, &answer.pane).await;
             answer.pane.shared_note = shared_note(answer.pane.pid, &services.runtime.root.shared());
-            services.panes.add_changes(&mut answer).await;
+            add_changes(services, &mut answer).await;
             Ok(PaneOrSession::Pane(Box::new(answer)))
         }
     }

@@ -6,6 +6,7 @@ use host::store::{PaneRow, StoreError};
 use model::authority::{Access, Caller};
 
 use super::access::{AccessDenied, authorize};
+use super::show::add_changes;
 use super::{PaneOrSession, Services};
 use crate::fault::any_of;
 use crate::panes::error as panes;
@@ -34,7 +35,7 @@ pub(crate) async fn stop(
             authorize(services, caller, Access::Control, Some(row.session)).await?;
             services.panes.stop_all(std::slice::from_ref(&row), grace_ms).await?;
             let mut answer = services.panes.pane_answer(row.id).await?;
-            services.panes.add_changes(&mut answer).await;
+            add_changes(services, &mut answer).await;
             Ok(PaneOrSession::Pane(Box::new(answer)))
         }
         PaneOrSessionRow::Session(session) => {

@@ -63,6 +63,17 @@ pub(crate) struct PaneEntry {
     pub(crate) name: Name,
 }
 
+/// Returns whether the workspace of a known pane is in this directory of `work/`, also if the
+/// directory is moved aside or missing.
+pub(crate) fn is_work_dir_in_use(panes: &Panes, dir: &Path) -> bool {
+    let is_in = |pane: &Arc<Pane>| {
+        let launch = pane.launch();
+        let workspace = launch.as_ref().and_then(|launch| launch.workspace.as_ref());
+        workspace.is_some_and(|workspace| Path::new(&workspace.path).parent() == Some(dir))
+    };
+    panes.all().iter().any(is_in)
+}
+
 impl Panes {
     /// Publishes a pane whose keeper is ready as live, and starts to watch it.
     pub(crate) fn supervise(self: &Arc<Self>, pane: &Arc<Pane>, keeper: Keeper) {
@@ -159,7 +170,7 @@ impl Panes {
         let place = workspace::decide(&work_dir, occupant, requested, request, limit)?;
         workspace::check_carry(&place, request)?;
         let env = &request.client_env;
-        let in_use = |dir: &Path| self.is_work_dir_in_use(dir);
+        let in_use = |dir: &Path| is_work_dir_in_use(self, dir);
         let (place, reservation) =
             self.workspaces.reserve(place, &session.name, &entry.name, env, &in_use)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();

@@ -39,7 +39,6 @@ pub(crate) mod view;
 pub(crate) mod workspace;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use host::pane_dirs::DigestCache;
@@ -125,26 +124,9 @@ impl Panes {
         self.known.lock().values().cloned().collect()
     }
 
-    /// Returns whether the workspace of a known pane is in this directory of `work/`, also if the
-    /// directory is moved aside or missing.
-    pub(crate) fn is_work_dir_in_use(&self, dir: &Path) -> bool {
-        let is_in = |pane: &Arc<Pane>| {
-            let launch = pane.launch();
-            let workspace = launch.as_ref().and_then(|launch| launch.workspace.as_ref());
-            workspace.is_some_and(|workspace| Path::new(&workspace.path).parent() == Some(dir))
-        };
-        self.all().iter().any(is_in)
-    }
-
     /// Returns whether this is a known pane and live. Blocks.
     pub(crate) fn is_live(&self, id: PaneId) -> bool {
         self.get(id).is_some_and(|pane| pane.status().state.is_live())
-    }
-
-    /// Returns whether this is a known pane that is being started or was not seen to end. Unlike
-    /// [`Self::is_live`], makes no system call.
-    pub(crate) fn is_starting_or_live(&self, id: PaneId) -> bool {
-        self.get(id).is_some_and(|pane| matches!(pane.life(), Life::Starting | Life::Live(_)))
     }
 
     /// Returns the number of live panes. Blocks.

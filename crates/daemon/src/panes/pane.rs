@@ -204,6 +204,11 @@ impl Pane {
         self.life.borrow().clone()
     }
 
+    /// Returns whether the pane is being started or was not seen to end. Makes no system call.
+    pub(crate) fn is_starting_or_live(&self) -> bool {
+        matches!(*self.life.borrow(), Life::Starting | Life::Live(_))
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<Life> {
         self.life.subscribe()
     }

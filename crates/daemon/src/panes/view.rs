@@ -10,9 +10,7 @@ use protocol::session::SessionView;
 use super::Panes;
 use super::error::NotLive;
 use super::pane::{Pane, PaneStatus};
-use super::workspace;
 use crate::registry::Rows;
-use crate::runtime::run_blocking;
 
 impl Panes {
     /// Returns a live pane and its status.
@@ -33,15 +31,6 @@ impl Panes {
     pub(crate) fn listed(&self, session: &SessionRow, rows: &Rows) -> ListedSession {
         let (session, panes) = self.session_with_panes(session, rows);
         ListedSession { session, panes }
-    }
-
-    /// Adds the changes in the worktree or clone of an ended pane.
-    pub(crate) async fn add_changes(&self, answer: &mut PaneAnswer) {
-        if answer.pane.state.is_live() || answer.pane.branch.is_none() {
-            return;
-        }
-        let Some(pane) = self.get(answer.pane.id) else { return };
-        answer.changes = run_blocking(move || workspace::changes(&pane.dir)).await;
     }
 
     /// Reads a pane and its session from the registry.

@@ -1,5 +1,7 @@
 //! A transaction on the registry: its queries and updates.
 
+use std::collections::BTreeSet;
+
 use model::authority::Caller;
 use model::event::{Event, EventBody};
 use model::isolation::Method;
@@ -9,7 +11,7 @@ use model::{
 use rusqlite::{OptionalExtension as _, Row, Savepoint, params};
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, names, session_env};
+use super::{StoreError, session_env};
 use crate::clock;
 
 /// A change in progress. Queries see its own updates.
@@ -179,7 +181,7 @@ impl<'a> Change<'a> {
     ///
     /// [`StoreError::PaneNameTaken`].
     pub fn add_pane(&mut self, pane: &NewPane) -> Result<(), StoreError> {
-        names::check_pane_name(&pane.name, &self.pane_names(pane.session)?)?;
+        check_pane_name(&pane.name, &self.pane_names(pane.session)?)?;
         let sql = "INSERT INTO panes (id, session, name, created, announced) \
                    VALUES (?1, ?2, ?3, ?4, 0)";
         self.savepoint.prepare_cached(sql)?.execute(params![
@@ -274,7 +276,7 @@ impl<'a> Change<'a> {
         if pane.name == *name {
             return Ok(());
         }
-        names::check_pane_name(name, &self.taken_pane_names(pane.session)?)?;
+        check_pane_name(name, &self.taken_pane_names(pane.session)?)?;
         self.savepoint
             .prepare_cached("UPDATE panes SET name = ?2 WHERE id = ?1")?
             .execute([id.to_string().as_str(), name.as_str()])?;
@@ -465,6 +467,19 @@ pub(super) fn pane_row(row: &Row<'_>) -> Result<PaneRow, StoreError> {
         closing: row.get(6)?,
         ended: ended.transpose()?,
     })
+}
+
+/// Checks that a name is not taken.
+pub(super) fn check_pane_name<'a>(
+    name: &Name,
+    taken: impl IntoIterator<Item = &'a Name>,
+) -> Result<(), StoreError> {
+    let taken: BTreeSet<&Name> = taken.into_iter().collect();
+    if !taken.contains(name) {
+        return Ok(());
+    }
+    let free = name.free(|name| taken.contains(name));
+    Err(StoreError::PaneNameTaken { name: name.clone(), free })
 }
 
 pub(super) fn parsed<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, StoreError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::{Name, PaneId, SessionId};
 
 use super::StoreError;
-use super::change::{Change, parsed};
+use super::change::{Change, check_pane_name, parsed};
 
 /// A pane that gave up its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,17 +103,4 @@ impl Change<'_> {
         let is_taken = |name: &Name| sessions.iter().any(|row| row.record.name == *name);
         Err(StoreError::SessionNameTaken { name: name.clone(), free: name.free(is_taken) })
     }
-}
-
-/// Checks that a name is not taken.
-pub(super) fn check_pane_name<'a>(
-    name: &Name,
-    taken: impl IntoIterator<Item = &'a Name>,
-) -> Result<(), StoreError> {
-    let taken: BTreeSet<&Name> = taken.into_iter().collect();
-    if !taken.contains(name) {
-        return Ok(());
-    }
-    let free = name.free(|name| taken.contains(name));
-    Err(StoreError::PaneNameTaken { name: name.clone(), free })
 }

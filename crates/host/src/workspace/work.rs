@@ -35,8 +35,13 @@ pub(super) const OWN_FILES: [&str; 13] = [
     "workspace.lock",
 ];
 
-/// The beginnings of the names that ccmux gives to files in a session's directory.
-pub(super) const SESSION_FILES: [&str; 2] = [".session", "config.json"];
+/// The beginnings of the names that ccmux gives to entries of a session's directory. Copies that a
+/// killed daemon did not complete begin with `.new-`.
+pub(super) const SESSION_FILES: [&str; 3] = [".session", ".new-", "config.json"];
+
+/// Directories of a session that ccmux writes: its messages, and those of its panes, which are
+/// examined separately.
+const SESSION_OWN_DIRS: [&str; 2] = ["messages", "panes"];
 
 /// Directories of a pane that are examined separately or hold no work: `log/` has its output, `temp/`
 /// is for short-lived files.
@@ -115,8 +120,8 @@ pub fn find_in_session(removal: &SessionRemoval) -> Work {
     }
     let entries = fs::read_dir(&removal.dir).into_iter().flatten().flatten();
     let is_own = |name: &str| {
-        name == "panes"
-            || removal.parts.iter().any(|part| *part == name)
+        SESSION_OWN_DIRS.contains(&name)
+            || removal.parts.contains(&name)
             || SESSION_FILES.iter().any(|own| name.starts_with(own))
     };
     for entry in entries.filter(|entry| !is_own(&entry.file_name().to_string_lossy())) {

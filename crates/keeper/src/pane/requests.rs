@@ -241,7 +241,7 @@ impl Pane {
         match command {
             Command::Run(AttachCommand::Detach) => self.detach(at, DetachReason::Asked),
             Command::Run(AttachCommand::Scrollback) if display.scrollback => {
-                self.detach_with(at, Detached { why: DetachReason::Asked, scrollback: true });
+                self.detach_with(at, &Detached { why: DetachReason::Asked, scrollback: true });
             }
             Command::Run(AttachCommand::Scrollback) => {
                 display.show_notice("this client cannot show the scrollback".to_owned(), now);
@@ -256,17 +256,17 @@ impl Pane {
 
     /// Detaches a client, which then owns its terminal again, and closes the connection.
     pub(super) fn detach(&mut self, at: usize, why: DetachReason) {
-        self.detach_with(at, Detached { why, scrollback: false });
+        self.detach_with(at, &Detached { why, scrollback: false });
     }
 
-    fn detach_with(&mut self, at: usize, detached: Detached) {
+    fn detach_with(&mut self, at: usize, detached: &Detached) {
         let client = &mut self.clients[at];
         if let Role::Viewing(display) = &client.role {
             display.undo(&mut self.terminal);
         }
         if !matches!(client.role, Role::Detached) {
             client.role = Role::Detached;
-            client.send(&Frame::json(Kind::Detached, &detached));
+            client.send(&Frame::json(Kind::Detached, detached));
         }
         client.closing = true;
     }

@@ -77,7 +77,7 @@ impl Prompting {
         };
         let from_texts = || {
             let is_text = |line: &&str| self.dialogs.texts.iter().any(|text| line.contains(text));
-            lines.iter().rposition(|line| is_text(&line))
+            lines.iter().rposition(is_text)
         };
         let end = marked.filter(is_marked_choice).or_else(from_texts)?;
         Some(question(&lines, end))

@@ -42,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let mut home = Home::new(&ccmux);
     let bin = home.dir().join("bin");
     let agent = home.fake_agent().display().to_string();
-    put(&bin.join("claude"), &AGENT.replace("AGENT", &agent));
+    put(&bin.join("claude"), AGENT.replace("AGENT", &agent));
     fs::set_permissions(bin.join("claude"), fs::Permissions::from_mode(0o755))?;
     symlink(&ccmux, bin.join("ccmux"))?;
     home.set_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
@@ -60,7 +60,7 @@ fn main() -> anyhow::Result<()> {
     wait_for_prompts(&screen, COMMANDS.len() + 1);
     let text = screen.text();
     let text = text.trim_end().trim_end_matches(PROMPT.trim_end());
-    put(&file, &svg(text, size));
+    put(&file, svg(text, size));
     Ok(())
 }
 

@@ -32,7 +32,7 @@ struct Unit {
 pub(super) fn install(context: &Context, args: &DaemonInstallArgs) -> Result<(), Failure> {
     let exe = context.exe()?;
     let text = unit(&exe, &context.home).map_err(|path| {
-        usage(format!("cannot write `{}` into a unit: the path has a control character", path))
+        usage(format!("cannot write `{path}` into a unit: the path has a control character"))
     })?;
     if args.print {
         return context.out.text(&text);
