@@ -92,6 +92,7 @@ fn pane_dir(place: &Place, tree: &Path) -> PathBuf {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
     let sessions = entries(place.home.state_root().join("sessions")).map(|entry| entry.path());
     let panes = sessions.flat_map(|dir| entries(dir.join("panes"))).map(|entry| entry.path());
+    let tree = fs::canonicalize(tree).unwrap();
     let mut panes = panes
         .filter(|dir| fs::canonicalize(dir.join("workspace")).is_ok_and(|leads| leads == tree));
     panes.next().unwrap()
@@ -385,7 +386,7 @@ fn purge_now_keeps_directories_written_to_after_the_examination() {
     let place = Place::of(home);
     let pane = place.ended_pane("dev", "worktree");
     let (tree, id) = (workspace(&pane), pane["id"].as_str().unwrap());
-    let session = tree.ancestors().nth(3).unwrap().to_owned();
+    let session = pane_dir(&place, &tree).ancestors().nth(2).unwrap().to_owned();
     let home_dir = place.home.state_root().join(format!("claude-homes/pane-{id}"));
     let late = [home_dir.join("late-1"), session.join("logs/late-2"), tree.join("late-3")];
     hooks.pause("purge.examined");

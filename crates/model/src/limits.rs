@@ -428,7 +428,7 @@ mod tests {
             (
                 "ram=1G",
                 "unknown limit \"ram\"; expected one of disk, memory, processes, cpu, files, \
-                 policy, groups",
+                 policy, groups, count_ignored",
             ),
             ("disk=1K", "disk: \"1K\" is less than 1M"),
             ("memory=1M", "memory: \"1M\" is less than 16M"),

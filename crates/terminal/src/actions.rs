@@ -373,10 +373,6 @@ impl Handler for Screen {
                 self.tracked.reset_mouse_encodings();
                 self.term.set_private_mode(mode);
             }
-            PrivateMode::Named(NamedPrivateMode::AlternateScroll) => {
-                self.alternate_scroll_set = true;
-                self.term.set_private_mode(mode);
-            }
             PrivateMode::Unknown(number) => self.set_unknown_mode(number),
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),
             PrivateMode::Named(NamedPrivateMode::SyncUpdate) => self.synchronized = true,
@@ -395,10 +391,6 @@ impl Handler for Screen {
             PrivateMode::Named(NamedPrivateMode::Origin) => {
                 self.term.unset_private_mode(mode);
                 self.goto(0, 0);
-            }
-            PrivateMode::Named(NamedPrivateMode::AlternateScroll) => {
-                self.alternate_scroll_set = true;
-                self.term.unset_private_mode(mode);
             }
             PrivateMode::Unknown(number) => self.unset_unknown_mode(number),
             PrivateMode::Named(NamedPrivateMode::ColumnMode) => self.column_mode(),

@@ -374,10 +374,7 @@ impl<'a> Frame<'a> {
         for (last, wanted) in [(b"l", false), (b"h", true)] {
             let mut begun = false;
             for (flag, number) in PRIVATE_MODES {
-                // Terminals differ in the initial state of this mode.
-                let untouched =
-                    flag == TermMode::ALTERNATE_SCROLL && !self.screen.alternate_scroll_set;
-                if mode.contains(flag) == wanted && !untouched {
+                if mode.contains(flag) == wanted {
                     self.writer.raw(if begun { b";" } else { b"\x1b[?" });
                     decimal(number, &mut self.writer.out);
                     begun = true;
@@ -731,16 +728,6 @@ mod tests {
             (left.tabs, left.palette, left.tracked),
             (fresh.tabs, fresh.palette, fresh.tracked)
         );
-    }
-
-    #[test]
-    fn untouched_alternate_scroll_is_left_to_the_client() {
-        let mut pane = Terminal::new(size(20, 2), 0);
-        let has_mode = |frame: &[u8]| frame.windows(4).any(|part| part == b"1007");
-
-        assert!(!has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
-        pane.feed(b"\x1b[?1007h");
-        assert!(has_mode(&Painter::new().frame(&mut pane, size(20, 2))));
     }
 
     #[test]

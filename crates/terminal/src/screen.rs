@@ -59,8 +59,6 @@ pub(crate) struct Screen {
     pub(crate) tracked: TrackedModes,
     /// Whether the program ever changed a tab stop.
     pub(crate) tabs_touched: bool,
-    /// Whether the program changed mode 1007, of which the initial state differs between terminals.
-    pub(crate) alternate_scroll_set: bool,
     /// Whether the grid has a scrollback of a fixed size. Otherwise its history holds exactly the rows
     /// that shrinking pushed off the screen.
     scrollback: bool,
@@ -155,7 +153,6 @@ impl Screen {
             saved: [SavedState::default(); 2],
             tracked: TrackedModes::default(),
             tabs_touched: false,
-            alternate_scroll_set: false,
             scrollback: history > 0,
             tabs: (0..extent.columns).map(is_default_tab).collect(),
             active_charset: CharsetIndex::default(),

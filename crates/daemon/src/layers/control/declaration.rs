@@ -236,7 +236,7 @@ mod tests {
             json!({ "do": "gc", "dry_run": false }),
             json!({ "do": "gc", "dry_run": true }),
             json!({ "do": "limit", "target": "a", "wishes": [] }),
-            json!({ "do": "limit", "target": "a", "wishes": ["files=9"] }),
+            json!({ "do": "limit", "target": "a", "wishes": ["files=99"] }),
             json!({ "do": "limit_news", "pane": id }),
             json!({ "do": "send", "target": "a", "typing": { "text": "x", "keys": [], "enter": false },
                     "timeout_ms": 1 }),
