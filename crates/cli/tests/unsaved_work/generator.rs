@@ -70,6 +70,8 @@ struct Case {
     target: String,
     team: PathBuf,
     dir: PathBuf,
+    /// Where `workspace` of the pane leads to.
+    tree: PathBuf,
     session: PathBuf,
     home: PathBuf,
     /// The names of the files that the program of the pane has written.
@@ -78,13 +80,10 @@ struct Case {
 }
 
 impl Case {
-    fn tree(&self) -> PathBuf {
-        self.dir.join("workspace")
-    }
-
     /// Returns the files in the directories of the pane and its session.
     fn files(&self) -> Files {
         let mut files = contents(&self.dir);
+        files.extend(contents(&self.tree));
         files.extend(contents(&self.home));
         for part in ["logs", "unit", "workflows"] {
             files.extend(contents(&self.session.join(part)));
@@ -245,6 +244,7 @@ impl Generator {
         let pane = self.place.ccmux(&["show", "--json", &name]).json()["pane"].take();
         let id = pane["id"].as_str().unwrap();
         let dir = self.pane_dir(id);
+        let tree = fs::canonicalize(dir.join("workspace")).unwrap();
         let session = dir.ancestors().nth(2).unwrap().to_owned();
         let home = self.place.home.state_root().join(format!("claude-homes/pane-{id}"));
         if has_program {
@@ -255,7 +255,7 @@ impl Generator {
         } else {
             session.file_name().unwrap().to_str().unwrap().to_owned()
         };
-        Case { number, operation, name, target, team, dir, session, home, log, has_program }
+        Case { number, operation, name, target, team, dir, tree, session, home, log, has_program }
     }
 
     fn pane_dir(&self, id: &str) -> PathBuf {
@@ -278,7 +278,7 @@ impl Generator {
         }
         let number = case.number;
         for at in &classes {
-            (CLASSES[*at].1)(&self.place, &case.tree(), &format!("case {number} class {at}\n"));
+            (CLASSES[*at].1)(&self.place, &case.tree, &format!("case {number} class {at}\n"));
         }
         for at in &extras {
             (EXTRAS[*at].1)(case, &format!("case {number} extra {at}\n"));
@@ -288,7 +288,7 @@ impl Generator {
 
     fn start_writers(&mut self, case: &Case) -> Vec<WriterPlan> {
         let dirs = [
-            case.tree(),
+            case.tree.clone(),
             case.dir.join("output"),
             case.home.clone(),
             case.session.join("logs"),
@@ -307,7 +307,7 @@ impl Generator {
     /// Returns the commit of the workspace.
     fn head(&self, case: &Case) -> Option<String> {
         let is_checked = case.operation == Operation::CloseInCopy;
-        is_checked.then(|| self.place.git(&case.tree(), &["rev-parse", "HEAD"]))
+        is_checked.then(|| self.place.git(&case.tree, &["rev-parse", "HEAD"]))
     }
 
     /// Performs the operation. Returns whether it succeeded, and its messages.
@@ -391,7 +391,7 @@ impl Generator {
         let names: BTreeSet<OsString> =
             work.keys().map(|path| path.file_name().unwrap().to_owned()).collect();
         let mut kept: BTreeSet<(OsString, Vec<u8>)> = BTreeSet::new();
-        for top in ["sessions", "trash", "claude-homes"] {
+        for top in ["sessions", "work", "trash", "claude-homes"] {
             let files = find_files(&root.join(top), &names);
             kept.extend(
                 files
@@ -409,6 +409,8 @@ impl Generator {
     fn discard(&self, case: &Case, work: &Files, context: &str) {
         let target = case.name.as_str();
         if self.place.ccmux(&["show", target]).run().status.success() {
+            // The work of a running program changes, and its token with it.
+            self.place.ccmux(&["stop", target, "--grace", "0"]).ok();
             let refused = self.place.ccmux(&["close", "--json", target, "--grace", "0"]).run();
             if !refused.status.success() {
                 let refused: Value = serde_json::from_str(&refused.stderr)
@@ -450,7 +452,8 @@ pub(crate) fn is_due(entry: &Path) -> bool {
 
 /// Returns the files of these names in a tree that a user is told of.
 pub(crate) fn find_files(top: &Path, names: &BTreeSet<OsString>) -> Files {
-    let is_told = |path: &Path| !is_due(path) && path.extension().is_none_or(|end| end != "aside");
+    let is_aside = |path: &Path| path.to_string_lossy().ends_with(".aside");
+    let is_told = |path: &Path| !is_due(path) && !is_aside(path);
     walk(top, &is_told, &|path| names.contains(path.file_name().unwrap()))
 }
 
