@@ -1,6 +1,6 @@
 //! The pane that this process runs in, established without a daemon.
 //!
-//! The rule is that of [`ancestry`](crate::ancestry): the chain of parents decides, never a variable.
+//! The rule is that of [`crate::ancestry`]: the chain of parents decides, never a variable.
 //! A keeper is recognised by its command line and its working directory, which is the directory of
 //! its pane also after the state root was moved.
 
