@@ -18,6 +18,7 @@ use super::access::{AccessDenied, authorize, own_session, session_of};
 use crate::coordination::lock_views::{owner_name, with_waiting};
 use crate::coordination::locks::AcquireError;
 use crate::fault::{Advice, Description, Details, Fault, FaultKind, ShuttingDown, any_of};
+use crate::panes::stop::wait_started;
 use crate::registry::TargetError;
 use crate::runtime::run_blocking;
 
@@ -233,11 +234,13 @@ async fn acquire_locks(
 async fn lock_owner(services: &Services, acquire: &Acquire) -> Result<Owner, LockError> {
     if let Some(target) = &acquire.pane {
         let id = lock_pane(services, target).await?;
-        let keeper = services
-            .panes
-            .get(id)
-            .map(|pane| pane.status())
-            .filter(|status| status.state.is_live());
+        let pane = services.panes.get(id);
+        if let Some(pane) = &pane {
+            // The program of a new pane may ask before the pane is seen to run. A pane that takes too
+            // long is not running.
+            let _slow = wait_started(pane, target).await;
+        }
+        let keeper = pane.map(|pane| pane.status()).filter(|status| status.state.is_live());
         let keeper = keeper
             .and_then(|status| status.keeper)
             .ok_or_else(|| InvalidLock::PaneNotRunning(target.clone()))?;

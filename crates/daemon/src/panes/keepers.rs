@@ -5,9 +5,12 @@
 
 use std::collections::HashMap;
 
+use host::file::FileError;
 use host::process;
 use model::{PaneId, ProcessIdentity};
 use parking_lot::Mutex;
+
+use super::spawn::StartingKeeper;
 
 /// A keeper process, and the first process of its pane once that is known.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +27,23 @@ struct Known {
 pub(crate) struct Keepers(Mutex<HashMap<u32, Known>>);
 
 impl Keepers {
-    /// Adds a keeper that was just spawned.
-    pub(super) fn spawned(&self, pane: PaneId, pid: u32) {
-        if let Some(stat) = process::stat(pid) {
-            self.0.lock().insert(pid, Known { pane, start: stat.start, head: None });
+    /// Starts a keeper and adds it. Look-ups wait meanwhile, so that the program of the pane is never
+    /// seen without its keeper.
+    ///
+    /// # Errors
+    ///
+    /// That of `start`.
+    pub(super) fn start(
+        &self,
+        pane: PaneId,
+        start: impl FnOnce() -> Result<StartingKeeper, FileError>,
+    ) -> Result<StartingKeeper, FileError> {
+        let mut known = self.0.lock();
+        let starting = start()?;
+        if let Some(stat) = process::stat(starting.pid()) {
+            known.insert(stat.pid, Known { pane, start: stat.start, head: None });
         }
+        Ok(starting)
     }
 
     /// Adds a keeper that is ready or was adopted.

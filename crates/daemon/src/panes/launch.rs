@@ -264,9 +264,8 @@ impl Panes {
     ) -> Result<StartingKeeper, FileError> {
         let busy = || FileError::when("lock", dir)(std::io::ErrorKind::ResourceBusy.into());
         let lock = lock::take_dir(dir)?.ok_or_else(busy)?;
-        let starting = spawn::start(&self.runtime.exe, self.runtime.root.path(), dir, &lock)?;
-        self.keepers.spawned(pane, starting.pid());
-        Ok(starting)
+        let (exe, root) = (&self.runtime.exe, self.runtime.root.path());
+        self.keepers.start(pane, || spawn::start(exe, root, dir, &lock))
     }
 
     /// Rolls back a pane that could not be started: first its directory, then its entry, because

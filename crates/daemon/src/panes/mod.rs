@@ -33,7 +33,7 @@ mod restore;
 pub(crate) mod retire;
 mod spawn;
 pub(crate) mod state_check;
-mod stop;
+pub(crate) mod stop;
 pub(crate) mod usage;
 pub(crate) mod view;
 pub(crate) mod workspace;

@@ -108,7 +108,12 @@ impl Panes {
     }
 }
 
-async fn wait_started(pane: &Pane, name: &str) -> Result<(), StopError> {
+/// Waits until a pane that is being started runs or has failed.
+///
+/// # Errors
+///
+/// [`StopError::Starting`] if that takes too long.
+pub(crate) async fn wait_started(pane: &Pane, name: &str) -> Result<(), StopError> {
     let mut life = pane.watch();
     let started = life.wait_for(|life| !matches!(life, Life::Starting));
     let waited = timeout(RECORD_TIMEOUT, started).await;
