@@ -37,7 +37,7 @@ impl<'a> Shell<'a> {
         let lines = home.work().join("lines");
         fs::create_dir(&lines).unwrap();
         let script = format!(
-            "n=1; while :; do if [ -e {0}/$n ]; then (. {0}/$n) </dev/null >{0}/$n.part 2>&1; \
+            "n=1; while :; do if [ -e {0}/$n ]; then (. {0}/$n) </dev/null >>{0}/$n.part 2>&1; \
              echo \"rc $?\" >>{0}/$n.part; mv {0}/$n.part {0}/$n.out; n=$((n+1)); fi; \
              sleep 0.05; done",
             lines.display()
@@ -58,7 +58,9 @@ impl<'a> Shell<'a> {
         let out = self.lines.join(out);
         wait_until("the line in the pane has ended", LONG, || out.exists());
         let text = fs::read_to_string(&out).unwrap();
-        let (said, code) = text.trim_end().rsplit_once("rc ").unwrap();
+        // A daemon that was started with this output reports there when it is ready.
+        let (said, rest) = text.rsplit_once("rc ").unwrap();
+        let code = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap();
         (code.parse().unwrap(), said.to_owned())
     }
 
