@@ -187,10 +187,11 @@ fn every_change_leaves_an_event_with_its_caller() {
         events.filter(|event| event["seq"].as_u64() > Some(seq)).collect()
     };
     let check = |command: &str, expected: &str, caller: &str, seq: u64| {
-        let events = events_after(seq);
-        let is_it = |event: &&Value| event["event"] == expected || event["request"] == expected;
-        let event = events.iter().find(is_it);
-        let event = event.unwrap_or_else(|| panic!("{command}: no {expected} in {events:?}"));
+        let is_it = |event: &Value| event["event"] == expected || event["request"] == expected;
+        // Frequent requests do not wait for their events.
+        let what = format!("{expected} of {command} is recorded");
+        wait_until(&what, LONG, || events_after(seq).iter().any(is_it));
+        let event = events_after(seq).into_iter().find(is_it).unwrap();
         assert_eq!(event["caller"]["kind"], caller, "{command}: {event}");
     };
     let last = || events_after(0).last().and_then(|event| event["seq"].as_u64()).unwrap();

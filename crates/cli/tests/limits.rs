@@ -194,7 +194,10 @@ fn pane_over_its_limit_is_marked_until_it_shrinks() {
         assert!(text.contains("over limit") || text.contains("over its disk limit"), "{text}");
     }
     let screen = home.ccmux(&["attach", "writer"]).screen(Size::new(80, 24).unwrap());
-    screen.wait_for("writer is over its disk limit of 2M");
+    // The pane is shown right after it, on the alternate screen.
+    screen.wait_until("the warning is printed", |view| {
+        String::from_utf8_lossy(view.raw()).contains("writer is over its disk limit of 2M")
+    });
     screen.wait_for("wrote-4");
     screen.send(b"\x02d");
     assert_eq!(screen.wait_exit(), 0);
