@@ -450,7 +450,8 @@ pub(crate) fn is_due(entry: &Path) -> bool {
     entry.file_name().unwrap().to_string_lossy().starts_with("0-")
 }
 
-/// Returns the files of these names in a tree that a user is told of.
+/// Returns the files with these names in a directory, except where users are not told to look: in
+/// directories that are moved aside, and in entries of the trash that are deleted at once.
 pub(crate) fn find_files(top: &Path, names: &BTreeSet<OsString>) -> Files {
     let is_aside = |path: &Path| path.to_string_lossy().ends_with(".aside");
     let is_told = |path: &Path| !is_due(path) && !is_aside(path);
